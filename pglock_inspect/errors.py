@@ -8,7 +8,8 @@ Each message is one sentence for the person who reads it at night: what happened
     ├── UnhashableName        a name that the chosen scheme has no key for
     ├── ConfigError           a configuration file, variable or flag that cannot be used
     ├── ConnectFailed         no session with the server
-    └── PollFailed            a session, but no answer
+    ├── PollFailed            a session, but no answer
+    └── ServerUnavailable     the PostgreSQL of the demo cannot be started or stopped
 """
 
 from __future__ import annotations
@@ -32,3 +33,7 @@ class UnhashableName(PglockInspectError, ValueError):
 
 class ConfigError(PglockInspectError):
     """A configuration that cannot be used; names the file, the key and the fix."""
+
+
+class ServerUnavailable(PglockInspectError):
+    """A PostgreSQL of our own that cannot be started or stopped."""
