@@ -31,8 +31,8 @@ StopMode = Literal["smart", "fast", "immediate"]
 _SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _PATIENCE = 60.0  # seconds, for a start or a stop
 
-# A line holds the pid of what runs now, or nothing. A killed server leaves a System V segment behind, which its
-# pid file names.
+# A line holds the pid of what runs now, or nothing. A killed server leaves a System V segment behind, and the
+# segment's id in its pid file.
 _REAPER = """
 trap '' HUP INT TERM
 while read -r line; do pid=$line; done
@@ -135,11 +135,15 @@ class TemporaryServer:
         assert self._child, "the server is stopped"
         return self._child.pid
 
-    def dsn(self, *, user: str = "postgres", dbname: str = "postgres", **parameters: str | int) -> str:
-        """Return a connection string; `parameters` are libpq's."""
-        host = "127.0.0.1" if self.tcp else str(self.directory)
-        password = self.password if user == "postgres" else None
-        own = make_conninfo(host=host, port=self.port, user=user, dbname=dbname, password=password)
+    def dsn(self, **parameters: str | int) -> str:
+        """Return a connection string: of `postgres` in `postgres`, unless libpq's parameters change that."""
+        own = make_conninfo(
+            host="127.0.0.1" if self.tcp else str(self.directory),
+            port=self.port,
+            user="postgres",
+            dbname="postgres",
+            password=None if "user" in parameters else self.password,
+        )
         return make_conninfo(own, **parameters)
 
     def start(self) -> None:

@@ -1,0 +1,105 @@
+"""The PostgreSQL that the tests run on.
+
+By default the embedded one; `PGLOCK_TEST_PG=13` picks a version below `.servers/` (`make servers`),
+`PGLOCK_TEST_DSN` a server of yours, `PGLOCK_TEST_SERVER=docker` a container.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from pglock_inspect.demo.server import TemporaryServer, find_bindir
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+SETTINGS: Mapping[str, str | int] = {"max_prepared_transactions": 20}
+_ROOT = Path(__file__).parents[2]
+
+
+class Server(Protocol):
+    """A running server; `dsn(dbname="app", user="app")` is a connection string for it."""
+
+    def dsn(self, **parameters: str | int) -> str: ...
+
+
+class Connect(Protocol):
+    """Opens a session that is closed, and ended on the server, after the test; keywords are libpq's too."""
+
+    def __call__(
+        self, application_name: str = "test", *, autocommit: bool = True, **parameters: str | int
+    ) -> Connection: ...
+
+
+class StartServer(Protocol):
+    """Starts a server of the test's own, stopped after it; `options` are TemporaryServer's."""
+
+    def __call__(
+        self,
+        settings: Mapping[str, str | int] | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> TemporaryServer: ...
+
+
+class GivenServer:
+    """A server that somebody else runs, and where other people's sessions may be."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def dsn(self, **parameters: str | int) -> str:
+        return make_conninfo(self._dsn, **parameters)
+
+
+def bindir() -> Path:
+    """The programs of the version under test, for servers that the tests start themselves."""
+    if version := os.environ.get("PGLOCK_TEST_PG"):
+        return _ROOT / ".servers" / "node_modules" / f"pg{version}" / "native" / "bin"
+    return find_bindir()
+
+
+@contextmanager
+def shared_server() -> Iterator[Server]:
+    """The one server that tests share."""
+    if dsn := os.environ.get("PGLOCK_TEST_DSN"):
+        yield GivenServer(dsn)
+    else:
+        with TemporaryServer(bindir=bindir(), settings=SETTINGS) as server:
+            yield server
+
+
+@cache
+def major_version() -> int:
+    """Of the version under test."""
+    if dsn := os.environ.get("PGLOCK_TEST_DSN"):
+        with psycopg.connect(dsn) as connection:
+            return connection.info.server_version // 10_000
+    words = subprocess.check_output([bindir() / "postgres", "--version"], text=True).split()
+    return int(words[2].partition(".")[0])
+
+
+def end_sessions(server: Server, janitor: Connection, database: str | None = None) -> None:
+    """End all sessions but the janitor's and roll back what is prepared, everywhere or in one database."""
+    among = {"database": database}
+    others = """FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+                AND datname = coalesce(%(database)s, datname)"""
+    prepared = "SELECT gid, database FROM pg_prepared_xacts WHERE database = coalesce(%(database)s, database)"
+    janitor.execute(f"SELECT pg_terminate_backend(pid) {others}", among)
+    for gid, datname in janitor.execute(prepared, among).fetchall():
+        with psycopg.connect(server.dsn(dbname=datname), autocommit=True) as connection:
+            connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
+    wait_until(
+        lambda: not janitor.execute(f"SELECT pid {others}", among).fetchall(), "the test's sessions are gone"
+    )
