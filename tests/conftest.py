@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from pglock_inspect.demo.server import TemporaryServer
+from tests.support.requirements import ALL_REQUIRED, require
 from tests.support.servers import (
     SETTINGS,
     Connect,
@@ -17,11 +18,50 @@ from tests.support.servers import (
     StartServer,
     bindir,
     end_sessions,
+    major_version,
     shared_server,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take out the tests of what the PostgreSQL under test does not have yet: there is nothing to skip."""
+    too_new = [
+        item
+        for item in items
+        if any(major_version() < mark.args[0] for mark in item.iter_markers("postgres"))
+    ]
+    if too_new:
+        config.hook.pytest_deselected(items=too_new)
+        items[:] = [item for item in items if item not in too_new]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("requires"):
+        for name in mark.args:
+            require(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _without_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _without_skip((yield))
+
+
+def _without_skip(report: Report) -> Report:
+    if ALL_REQUIRED and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{reason} (with PGLOCK_TEST_REQUIRE=all no test may be skipped)"
+    return report
 
 
 @pytest.fixture(scope="session")
