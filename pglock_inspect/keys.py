@@ -9,6 +9,7 @@ halves as unsigned. An extension may use any other ``objsubid``.
 from __future__ import annotations
 
 import re
+from reprlib import repr as shortened
 from typing import Literal, NamedTuple
 
 from pglock_inspect.errors import InvalidKey
@@ -19,7 +20,8 @@ Value = int | tuple[int, int]
 _BIGINT = 1
 _PAIR = 2
 _PASTED = re.compile(
-    r"\s*[(\[]?\s*([+-]?\d+)(?:\s*([,/])\s*([+-]?\d+)(?:\s*\2\s*(\d+))?)?\s*[)\]]?\s*", re.ASCII
+    r"\s*[(\[]?\s*([+-]?\d{1,30})(?:\s*([,/])\s*([+-]?\d{1,30})(?:\s*\2\s*(\d{1,30}))?)?\s*[)\]]?\s*",
+    re.ASCII,
 )
 
 
@@ -73,7 +75,9 @@ class AdvisoryKey(NamedTuple):
                 return cls.from_pair(int(first), int(second))
             if separator == "/" and third is not None:
                 return cls.from_pg_locks(int(first), int(second), int(third))
-        raise InvalidKey(f"{text!r} is no key: write N (a bigint), A,B (two int4) or classid/objid/objsubid")
+        raise InvalidKey(
+            f"{shortened(text)} is no key: write N (a bigint), A,B (two int4) or classid/objid/objsubid"
+        )
 
     @property
     def form(self) -> Form:
@@ -86,9 +90,9 @@ class AdvisoryKey(NamedTuple):
     def value(self) -> Value | None:
         """The signed bigint or pair of int4 to write in SQL; None for an extension's key."""
         if self.objsubid == _BIGINT:
-            return _signed(self.classid << 32 | self.objid, 64)
+            return signed(self.classid << 32 | self.objid, 64)
         if self.objsubid == _PAIR:
-            return _signed(self.classid, 32), _signed(self.objid, 32)
+            return signed(self.classid, 32), signed(self.objid, 32)
         return None
 
     @property
@@ -104,5 +108,6 @@ class AdvisoryKey(NamedTuple):
         return str(value) if isinstance(value, int) else f"{value[0]},{value[1]}"
 
 
-def _signed(unsigned: int, bits: int) -> int:
+def signed(unsigned: int, bits: int) -> int:
+    """Return the signed integer whose two's complement of ``bits`` bits is ``unsigned``."""
     return unsigned - (1 << bits) if unsigned >> bits - 1 else unsigned
