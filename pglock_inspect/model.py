@@ -188,7 +188,8 @@ class Snapshot(Struct, frozen=True):
 
     ``taken_at`` is the server's clock before the lock table was read, ``read_at`` the reader's monotonic
     clock (seconds) at the same moment. Sessions were read after the locks: a lock may have no session.
-    ``sessions`` is keyed by pid, ``prepared`` by virtual transaction, ``databases`` by oid.
+    ``sessions`` is keyed by pid, ``prepared`` by virtual transaction, ``databases`` by oid. ``blocking`` maps
+    those waiters that the server was asked about to what ``pg_blocking_pids()`` said.
     """
 
     taken_at: Instant
@@ -199,6 +200,7 @@ class Snapshot(Struct, frozen=True):
     prepared: Mapping[str, Prepared] = {}
     databases: Mapping[int, Database] = {}
     other_waits: tuple[OtherWait, ...] = ()
+    blocking: Mapping[int, tuple[int, ...]] = {}
     lock_table_rows: int = 0
     poll_seconds: float = 0.0
 
@@ -246,20 +248,28 @@ class Sighting(Struct, frozen=True):
     absent_at: Instant | None = None
 
 
+class Subject(Struct, frozen=True, eq=False):
+    """Keys (packed) that share a name, or that have none."""
+
+    name: Name | None
+    keys: frozenset[int]
+
+
 class HoldGroup(Struct, frozen=True, eq=False):
     """Locks of one process in one mode that were first seen together: held, or waited for.
 
     They share all that can be known of their age, so that 100,000 locks of a session cost what one does.
-    ``names`` maps those packed keys that have a name. ``backend_start`` is the last one seen for the holder.
+    ``subjects`` divides ``keys`` by name. ``backend_start`` and ``xact_start`` are the last ones seen.
     """
 
     rows: LockRows
     keys: frozenset[int]
-    names: Mapping[int, Name]
+    subjects: tuple[Subject, ...]
     sighting: Sighting
     session: Session | None = None
     prepared: Prepared | None = None
     backend_start: Instant | None = None
+    xact_start: Instant | None = None
 
 
 class Finding(Struct, frozen=True):

@@ -1,0 +1,30 @@
+"""``no-pg-monitor``: the role may not see what other users' sessions do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pglock_inspect.findings.rule import Rule
+from pglock_inspect.model import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pglock_inspect.findings.scene import Scene
+
+
+def find(scene: Scene, _: float) -> Iterator[Finding]:
+    """Yield one finding where other users' activity is hidden."""
+    if scene.snapshot.server.privileged:
+        return
+    hidden = sum(1 for group in scene.holds if group.session and group.session.backend_type is None)
+    yield Finding(
+        rule="no-pg-monitor",
+        severity="info",
+        summary="this role may not see what other users' sessions do, nor since when",
+        evidence=f"{hidden} of {len(scene.holds)} holders hidden",
+        suggestion="GRANT pg_monitor TO this role",
+    )
+
+
+NO_PG_MONITOR = Rule("no-pg-monitor", find)

@@ -1,0 +1,150 @@
+"""What the rules look at: everything held and waited for, with the limits that apply."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pglock_inspect import holds
+from pglock_inspect.holds import History
+from pglock_inspect.model import HoldGroup, Job, Limits, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pglock_inspect.keys import AdvisoryKey
+    from pglock_inspect.model import Held, Instant, Name, Scope, Subject
+
+# Table "Conflicting Lock Modes" of PostgreSQL's documentation, 13.3.1. The SQL functions take only
+# ShareLock and ExclusiveLock; an extension may take any.
+_STRENGTH = (
+    "AccessShareLock",
+    "RowShareLock",
+    "RowExclusiveLock",
+    "ShareUpdateExclusiveLock",
+    "ShareLock",
+    "ShareRowExclusiveLock",
+    "ExclusiveLock",
+    "AccessExclusiveLock",
+)
+_CONFLICTS: dict[str, frozenset[str]] = {
+    "AccessShareLock": frozenset(_STRENGTH[7:]),
+    "RowShareLock": frozenset(_STRENGTH[6:]),
+    "RowExclusiveLock": frozenset(_STRENGTH[4:]),
+    "ShareUpdateExclusiveLock": frozenset(_STRENGTH[3:]),
+    "ShareLock": frozenset((*_STRENGTH[2:4], *_STRENGTH[5:])),
+    "ShareRowExclusiveLock": frozenset(_STRENGTH[2:]),
+    "ExclusiveLock": frozenset(_STRENGTH[1:]),
+    "AccessExclusiveLock": frozenset(_STRENGTH),
+}
+
+Place = tuple[int, int, int]
+"""Where locks meet: database oid, objsubid, packed key."""
+
+
+class Scene(Struct, frozen=True, dict=True):
+    """One poll and what led up to it, under the limits that people set."""
+
+    history: History
+    limits: Limits = Limits()
+    jobs: tuple[Job, ...] = ()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last poll."""
+        assert self.history.snapshot is not None
+        return self.history.snapshot
+
+    @cached_property
+    def holds(self) -> tuple[HoldGroup, ...]:
+        """The groups whose locks are granted."""
+        return tuple(group for group in self.history.groups if group.rows.granted)
+
+    @cached_property
+    def waits(self) -> tuple[HoldGroup, ...]:
+        """The groups that wait, those that have waited longest first."""
+        waiting = [group for group in self.history.groups if not group.rows.granted]
+        return tuple(sorted(waiting, key=lambda group: (-(self.waited(group) or 0.0), group.rows.pid or 0)))
+
+    @cached_property
+    def waiters(self) -> Mapping[Place, tuple[HoldGroup, ...]]:
+        """Who waits for a key, those that have waited longest first."""
+        waiters: dict[Place, tuple[HoldGroup, ...]] = {}
+        for group in self.waits:
+            for place in places(group):
+                waiters[place] = (*waiters.get(place, ()), group)
+        return waiters
+
+    @cached_property
+    def contended(self) -> Mapping[Place, tuple[HoldGroup, ...]]:
+        """Who holds a key that somebody waits for."""
+        wanted: dict[tuple[int, int], set[int]] = {}
+        for database, objsubid, key in self.waiters:
+            wanted.setdefault((database, objsubid), set()).add(key)
+        holders: dict[Place, tuple[HoldGroup, ...]] = {}
+        for group in self.holds:
+            where = (group.rows.database, group.rows.objsubid)
+            for key in wanted.get(where, set()) & group.keys:
+                holders[*where, key] = (*holders.get((*where, key), ()), group)
+        return holders
+
+    def blockers(self, waiter: HoldGroup) -> tuple[HoldGroup, ...]:
+        """Return the holders whose mode conflicts with what a waiter asks for.
+
+        A session never blocks itself: it may hold a key in share mode and wait for it in exclusive mode.
+        """
+        conflicting = _CONFLICTS.get(waiter.rows.mode, frozenset(_STRENGTH))
+        return tuple(
+            holder
+            for place in places(waiter)
+            for holder in self.contended.get(place, ())
+            if holder.rows.mode in conflicting and holder.rows.pid != waiter.rows.pid
+        )
+
+    def held(self, group: HoldGroup, scope: Scope | None = None) -> Held:
+        """Return how long a group has been held, by the scope of its locks where that is known."""
+        held = self._ages.get((id(group), scope))
+        if held is None:
+            held = self._ages[id(group), scope] = holds.held(group, self.history, scope)
+        return held
+
+    @cached_property
+    def _ages(self) -> dict[tuple[int, Scope | None], Held]:
+        return {}
+
+    def waited(self, group: HoldGroup) -> float | None:
+        """Return for how many seconds a group has waited, None where nothing tells."""
+        return holds.waited(group, self.history)
+
+    def age(self, instant: Instant | None) -> float | None:
+        """Return the seconds since an instant of the server's clock, None where that is not known."""
+        return holds.age(instant, self.history)
+
+    def limits_of(self, name: Name | None) -> Limits:
+        """Return the limits that apply to a name, or to a key without one."""
+        return name.job.limits if name and name.job else self.limits
+
+    def database_name(self, group: HoldGroup) -> str:
+        """Return the name of the database that a lock belongs to; the oid where its name is not known."""
+        oid = group.rows.database
+        database = self.snapshot.databases.get(oid)
+        return database.name if database else str(oid)
+
+    def held_subjects(self) -> Iterator[tuple[HoldGroup, Subject]]:
+        """Yield every group of holds once for each name in it, and once for its keys without a name."""
+        for group in self.holds:
+            for subject in group.subjects:
+                yield group, subject
+
+
+def places(group: HoldGroup) -> Iterator[Place]:
+    """Yield the places of a group's keys."""
+    for key in group.keys:
+        yield group.rows.database, group.rows.objsubid, key
+
+
+def only_key(group: HoldGroup, keys: frozenset[int]) -> AdvisoryKey | None:
+    """Return the key where there is one, None where there are several."""
+    return group.rows.key(next(iter(keys))) if len(keys) == 1 else None

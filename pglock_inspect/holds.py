@@ -1,0 +1,277 @@
+"""How long a lock is held: what one poll after another proves, and no more.
+
+``pg_locks`` tells neither when a lock was granted nor whether it was released and taken again between two
+looks. `fold` carries from poll to poll what was seen without a gap; `held` turns that, and what the session
+tells of itself, into proven bounds and a best estimate.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pglock_inspect.model import (
+    Held,
+    HoldGroup,
+    Instant,
+    Session,
+    Sighting,
+    Snapshot,
+    Subject,
+    seconds_between,
+)
+from pglock_inspect.names import NameBook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pglock_inspect.model import Evidence, LockRows, Name, Scope
+
+CLOCK_STEP_SECONDS = 1.0
+"""How far the two clocks may drift apart between polls before it is called a step."""
+
+_MAY_LOCK_WITHIN = re.compile(r"advisory|^\s*(?:call|do)\b", re.IGNORECASE)
+
+
+class History(Struct, frozen=True):
+    """What all polls so far have shown.
+
+    ``comparable_from`` is the first instant that is sure to be read off the server's clock as it goes now,
+    after it had stepped by ``clock_step`` seconds; ``stepped_at_poll`` is the poll that noticed.
+    """
+
+    poll: int = 0
+    snapshot: Snapshot | None = None
+    book: NameBook | None = None
+    groups: tuple[HoldGroup, ...] = ()
+    comparable_from: Instant | None = None
+    clock_step: float | None = None
+    stepped_at_poll: int | None = None
+
+
+def fold(history: History, snapshot: Snapshot, book: NameBook) -> History:
+    """Return the history with one more poll: what is still held, and what is new since the last one."""
+    step = _clock_step(history.snapshot, snapshot)
+    poll = history.poll + 1
+    absent_at = None if step or history.snapshot is None else history.snapshot.taken_at
+    before = {} if step else _by_process(history)
+    groups: list[HoldGroup] = []
+    for rows in snapshot.locks:
+        earlier = before.get(_process(rows, snapshot), ())
+        groups += _Fold(rows, snapshot, book, poll, absent_at).groups(earlier, same_book=book is history.book)
+    if step:
+        history = replace(history, comparable_from=step[0], clock_step=step[1], stepped_at_poll=poll)
+    return replace(history, poll=poll, snapshot=snapshot, book=book, groups=tuple(groups))
+
+
+def _clock_step(before: Snapshot | None, now: Snapshot) -> tuple[Instant, float] | None:
+    """Return the first instant after a step of the server's clock, and by how many seconds it stepped."""
+    if before is None:
+        return None
+    passed = now.read_at - before.read_at
+    step = seconds_between(before.taken_at, now.taken_at) - passed
+    if abs(step) <= CLOCK_STEP_SECONDS:
+        return None
+    # Wherever between the two polls it stepped, the clock as it went before never showed more than this.
+    last_before = before.taken_at + round((passed + CLOCK_STEP_SECONDS) * 1_000_000)
+    return Instant(max(now.taken_at, last_before)), step
+
+
+def _process(rows: LockRows, snapshot: Snapshot) -> tuple[object, ...]:
+    """Return what two polls have to agree on for their rows to be of one process in one mode.
+
+    Without a visible ``backend_start`` the backend number tells a reused pid from the one before.
+    """
+    prepared = snapshot.prepared.get(rows.virtual_transaction) if rows.pid is None else None
+    slot = prepared.gid if prepared else rows.backend_number if rows.pid else rows.virtual_transaction
+    return rows.pid, slot, rows.database, rows.objsubid, rows.mode, rows.granted, rows.waitstart
+
+
+def _by_process(history: History) -> Mapping[tuple[object, ...], Sequence[HoldGroup]]:
+    by_process: dict[tuple[object, ...], list[HoldGroup]] = {}
+    if history.snapshot:
+        for group in history.groups:
+            by_process.setdefault(_process(group.rows, history.snapshot), []).append(group)
+    return by_process
+
+
+class _Fold:
+    """The fold of the rows of one process in one mode."""
+
+    __slots__ = ("absent_at", "book", "poll", "rows", "session", "snapshot")
+
+    def __init__(
+        self, rows: LockRows, snapshot: Snapshot, book: NameBook, poll: int, absent_at: Instant | None
+    ) -> None:
+        self.rows, self.snapshot, self.book, self.poll, self.absent_at = rows, snapshot, book, poll, absent_at
+        self.session = _session_of(rows, snapshot)
+
+    def groups(self, earlier: Sequence[HoldGroup], *, same_book: bool) -> Iterator[HoldGroup]:
+        rows, session = self.rows, self.session
+        if earlier and self._is_another(earlier[0]):
+            earlier = ()
+        new_transaction = bool(earlier) and self._is_another_transaction(earlier[0])
+        unchanged = bool(earlier) and rows.keys is earlier[0].rows.keys
+        unseen = rows.keys
+        for group in earlier:
+            keys = group.keys if unchanged else group.keys & rows.keys
+            if not keys:
+                continue
+            if same_book and keys == group.keys and _application(session) == _application(group.session):
+                subjects = group.subjects
+            else:
+                subjects = self._subjects(keys)
+            ended = _transaction_level(subjects) if new_transaction else frozenset[int]()
+            if ended:
+                keys -= ended
+                subjects = self._subjects(keys)
+                yield self._group(ended, Sighting(self.snapshot.taken_at, self.poll), self._subjects(ended))
+            unseen = frozenset() if keys == unseen else unseen - keys - ended
+            if keys:
+                yield self._group(keys, group.sighting, subjects, group)
+        if unseen:
+            sighting = Sighting(self.snapshot.taken_at, self.poll, self.absent_at)
+            yield self._group(unseen, sighting, self._subjects(unseen))
+
+    def _is_another(self, group: HoldGroup) -> bool:
+        """Whether the rows belong to another holder, or to another wait of the same one."""
+        session = self.session
+        if session is None:
+            return False
+        if _differ(session.backend_start, group.backend_start):
+            return True
+        return (
+            not self.rows.granted
+            and group.session is not None
+            and _differ(session.query_start, group.session.query_start)
+        )
+
+    def _is_another_transaction(self, group: HoldGroup) -> bool:
+        return self.session is not None and self.session.xact_start != group.xact_start
+
+    def _subjects(self, keys: frozenset[int]) -> tuple[Subject, ...]:
+        database = self.snapshot.databases.get(self.rows.database)
+        names = self.book.resolve(keys, self.rows, database, self.session)
+        if not names:
+            return (Subject(None, keys),)
+        named: dict[int, tuple[Name, list[int]]] = {}
+        for key, name in names.items():
+            named.setdefault(id(name), (name, []))[1].append(key)
+        subjects = [Subject(name, frozenset(its_keys)) for name, its_keys in named.values()]
+        unnamed = keys - names.keys()
+        return (*subjects, Subject(None, unnamed)) if unnamed else tuple(subjects)
+
+    def _group(
+        self,
+        keys: frozenset[int],
+        sighting: Sighting,
+        subjects: tuple[Subject, ...],
+        before: HoldGroup | None = None,
+    ) -> HoldGroup:
+        session = self.session
+        if session is None and before is not None:
+            backend_start, xact_start = before.backend_start, before.xact_start
+        else:
+            backend_start = session.backend_start if session else None
+            xact_start = session.xact_start if session else None
+        prepared = (
+            self.snapshot.prepared.get(self.rows.virtual_transaction) if self.rows.pid is None else None
+        )
+        return HoldGroup(self.rows, keys, subjects, sighting, session, prepared, backend_start, xact_start)
+
+
+def _session_of(rows: LockRows, snapshot: Snapshot) -> Session | None:
+    """Return the session of a lock's process; None where it was gone when sessions were read."""
+    session = snapshot.sessions.get(rows.pid) if rows.pid else None
+    if session and session.backend_start and session.backend_start > snapshot.taken_at:
+        return None  # the pid has been reused since the locks were read
+    return session
+
+
+def _differ(one: Instant | None, other: Instant | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def _application(session: Session | None) -> str | None:
+    return session.application_name if session else None
+
+
+def _transaction_level(subjects: tuple[Subject, ...]) -> frozenset[int]:
+    return frozenset[int]().union(*(s.keys for s in subjects if s.name and s.name.scope == "transaction"))
+
+
+def age(instant: Instant | None, history: History) -> float | None:
+    """Return the seconds from an instant to the last poll; None where the server's clock does not tell.
+
+    An instant after the poll's was read later than the locks, or before the clock stepped back.
+    """
+    assert history.snapshot is not None
+    now = history.snapshot.taken_at
+    if instant is None or instant > now:
+        return None
+    if history.comparable_from is not None and instant < history.comparable_from:
+        return None
+    return seconds_between(instant, now)
+
+
+def held(group: HoldGroup, history: History, scope: Scope | None = None) -> Held:
+    """Return how long a group has been held, given the scope of its locks where that is known."""
+    session = group.session
+    observed = age(group.sighting.first_seen, history) if history.poll > group.sighting.first_poll else None
+    transaction = age(group.xact_start, history) if scope == "transaction" else None
+    prepared = age(group.prepared.prepared_at, history) if group.prepared else None
+    session_state = age(session.state_change, history) if session and session.idle else None
+    at_least = prepared if prepared is not None else session_state
+    connected, unseen = age(group.backend_start, history), age(group.sighting.absent_at, history)
+    at_most = min((bound for bound in (connected, unseen, transaction) if bound is not None), default=None)
+
+    evidence: Evidence = "none"
+    seconds: float | None = None
+    if prepared is not None:
+        evidence, seconds = "prepared", prepared
+    elif transaction is not None:
+        evidence, seconds = "transaction", transaction
+    else:
+        statement = (
+            age(session.query_start, history) if session and _is_one_plain_statement(session) else None
+        )
+        estimates: tuple[tuple[Evidence, float | None], ...] = (
+            ("session_state", session_state),
+            ("statement", statement),
+            ("observed", observed),
+        )
+        for source, estimate in estimates:
+            if estimate is not None and (seconds is None or estimate > seconds):
+                evidence, seconds = source, estimate
+    if seconds is not None:
+        seconds = max(seconds, at_least or 0.0)
+        seconds = seconds if at_most is None else min(seconds, at_most)
+    return Held(seconds, at_least, at_most, evidence)
+
+
+def waited(group: HoldGroup, history: History) -> float | None:
+    """Return for how many seconds a group has been waited for; None where nothing tells."""
+    assert history.snapshot is not None
+    began = group.rows.waitstart
+    if began is None:
+        if history.poll == group.sighting.first_poll:
+            return None
+        began = group.sighting.first_seen
+    if history.comparable_from is not None and began < history.comparable_from:
+        return None
+    return max(0.0, seconds_between(began, history.snapshot.taken_at))
+
+
+def polls_in_a_row(group: HoldGroup, history: History) -> int:
+    """Return in how many polls, up to the last one, a group was seen without a gap."""
+    return history.poll - group.sighting.first_poll + 1
+
+
+def _is_one_plain_statement(session: Session) -> bool:
+    """Whether the session runs a statement that, by its text, neither takes a lock nor commits on its way."""
+    return (
+        session.state == "active" and bool(session.query) and not _MAY_LOCK_WITHIN.search(session.query or "")
+    )

@@ -1,0 +1,127 @@
+"""The report of a scene: everything a presenter shows, with each lock made only when it is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pglock_inspect.model import SEVERITIES, JobState, Lock, Report, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pglock_inspect.findings import Scene
+    from pglock_inspect.model import Finding, HoldGroup, Subject
+
+LastHeld = "Mapping[tuple[str, str | None], Instant]"
+
+
+def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Report:
+    """Return the report of a scene and of what the rules found in it."""
+    snapshot = scene.snapshot
+    return Report(
+        target=target,
+        taken_at=snapshot.taken_at,
+        server=snapshot.server,
+        poll_seconds=snapshot.poll_seconds,
+        lock_table_rows=snapshot.lock_table_rows,
+        findings=findings,
+        jobs=tuple(_job_states(scene, findings)),
+        totals=_totals(scene),
+        list_locks=partial(_list_locks, scene, findings),
+    )
+
+
+def _totals(scene: Scene) -> Mapping[str, Totals]:
+    held, waiting, unnamed = Counter[str](), Counter[str](), Counter[str]()
+    for group in scene.history.groups:
+        database = scene.database_name(group)
+        (held if group.rows.granted else waiting)[database] += len(group.keys)
+        unnamed[database] += sum(len(subject.keys) for subject in group.subjects if subject.name is None)
+    return {name: Totals(held[name], waiting[name], unnamed[name]) for name in sorted({*held, *waiting})}
+
+
+def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]:
+    by_job: dict[str, list[tuple[HoldGroup, Subject]]] = {}
+    for group in scene.history.groups:
+        for subject in group.subjects:
+            if subject.name and subject.name.job:
+                by_job.setdefault(subject.name.job.name, []).append((group, subject))
+    stale = {id(group) for finding in findings if finding.rule == "stale" for group, _ in finding.about}
+    for job in scene.jobs:
+        seen = by_job.get(job.name, [])
+        databases = sorted({scene.database_name(group) for group, _ in seen})
+        for database in databases or [job.database]:
+            here = [(g, s) for g, s in seen if scene.database_name(g) == database]
+            holds = [(g, s) for g, s in here if g.rows.granted]
+            waits = [(g, s) for g, s in here if not g.rows.granted]
+            yield JobState(
+                job=job,
+                database=database,
+                held=sum(len(s.keys) for _, s in holds),
+                waiters=sum(len(s.keys) for _, s in waits),
+                stale=sum(len(s.keys) for g, s in holds if id(g) in stale),
+                held_seconds=_longest(
+                    scene.held(g, s.name.scope if s.name else None).seconds for g, s in holds
+                ),
+                wait_seconds=_longest(scene.waited(g) for g, _ in waits),
+            )
+
+
+def _longest(ages: Iterator[float | None]) -> float | None:
+    return max((age for age in ages if age is not None), default=None)
+
+
+def _list_locks(scene: Scene, findings: Sequence[Finding]) -> tuple[Lock, ...]:
+    marks: dict[int, list[tuple[frozenset[int], Finding]]] = {}
+    for finding in findings:
+        for group, keys in finding.about:
+            marks.setdefault(id(group), []).append((keys, finding))
+    return tuple(
+        lock for group in scene.history.groups for lock in _locks_of(scene, group, marks.get(id(group), []))
+    )
+
+
+def _locks_of(
+    scene: Scene, group: HoldGroup, marks: Sequence[tuple[frozenset[int], Finding]]
+) -> Iterator[Lock]:
+    rows, database = group.rows, scene.database_name(group)
+    waiting = not rows.granted
+    blockers = tuple(dict.fromkeys(_process(holder) for holder in scene.blockers(group))) if waiting else ()
+    asked = scene.snapshot.blocking.get(rows.pid) if waiting and rows.pid is not None else None
+    ahead = None if asked is None else tuple(pid for pid in asked if pid not in blockers)
+    for subject in group.subjects:
+        name = subject.name
+        scope = name.scope if name else None
+        if group.prepared:
+            scope = "transaction"
+        held = scene.held(group, scope) if rows.granted else None
+        max_held = None if name and name.long_lived else scene.limits_of(name).max_held
+        for packed in subject.keys:
+            found = [finding for keys, finding in marks if packed in keys]
+            yield Lock(
+                key=rows.key(packed),
+                database=database,
+                name=name,
+                mode=rows.mode,
+                granted=rows.granted,
+                scope=scope,
+                pid=rows.pid,
+                session=group.session,
+                prepared=group.prepared,
+                held=held,
+                waited_seconds=scene.waited(group) if waiting else None,
+                max_held=max_held,
+                blocked_by=blockers,
+                queued_behind=ahead,
+                waiters=0 if waiting else len(scene.waiters.get((rows.database, rows.objsubid, packed), ())),
+                findings=tuple(dict.fromkeys(finding.rule for finding in found)),
+                severity=max((f.severity for f in found), key=SEVERITIES.index, default=None),
+            )
+
+
+def _process(group: HoldGroup) -> int | str:
+    if group.rows.pid is not None:
+        return group.rows.pid
+    return group.prepared.gid if group.prepared else group.rows.virtual_transaction
