@@ -4,6 +4,7 @@ Each message is one sentence for the person who reads it at night: what happened
 
     PglockInspectError
     ├── InvalidKey            text that names no advisory-lock key
+    ├── InvalidDuration       text that is no duration
     ├── UnknownScheme         a scheme that is not in the list
     ├── UnhashableName        a name that the chosen scheme has no key for
     ├── ConfigError           a configuration file, variable or flag that cannot be used
@@ -21,6 +22,10 @@ class PglockInspectError(Exception):
 
 class InvalidKey(PglockInspectError, ValueError):
     """A text or number that is no advisory-lock key."""
+
+
+class InvalidDuration(PglockInspectError, ValueError):
+    """A text that is no duration."""
 
 
 class UnknownScheme(PglockInspectError, ValueError):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pglock_inspect.findings import Scene
     from pglock_inspect.model import Finding, HoldGroup, Subject
 
-LastHeld = "Mapping[tuple[str, str | None], Instant]"
-
 
 def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Report:
     """Return the report of a scene and of what the rules found in it."""
@@ -51,7 +49,7 @@ def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]
     stale = {id(group) for finding in findings if finding.rule == "stale" for group, _ in finding.about}
     for job in scene.jobs:
         seen = by_job.get(job.name, [])
-        databases = sorted({scene.database_name(group) for group, _ in seen})
+        databases: list[str | None] = [*sorted({scene.database_name(group) for group, _ in seen})]
         for database in databases or [job.database]:
             here = [(g, s) for g, s in seen if scene.database_name(g) == database]
             holds = [(g, s) for g, s in here if g.rows.granted]
@@ -62,9 +60,7 @@ def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]
                 held=sum(len(s.keys) for _, s in holds),
                 waiters=sum(len(s.keys) for _, s in waits),
                 stale=sum(len(s.keys) for g, s in holds if id(g) in stale),
-                held_seconds=_longest(
-                    scene.held(g, s.name.scope if s.name else None).seconds for g, s in holds
-                ),
+                held_seconds=_longest(scene.held(g, s).seconds for g, s in holds),
                 wait_seconds=_longest(scene.waited(g) for g, _ in waits),
             )
 
@@ -93,10 +89,7 @@ def _locks_of(
     ahead = None if asked is None else tuple(pid for pid in asked if pid not in blockers)
     for subject in group.subjects:
         name = subject.name
-        scope = name.scope if name else None
-        if group.prepared:
-            scope = "transaction"
-        held = scene.held(group, scope) if rows.granted else None
+        held = scene.held(group, subject) if rows.granted else None
         max_held = None if name and name.long_lived else scene.limits_of(name).max_held
         for packed in subject.keys:
             found = [finding for keys, finding in marks if packed in keys]
@@ -106,7 +99,7 @@ def _locks_of(
                 name=name,
                 mode=rows.mode,
                 granted=rows.granted,
-                scope=scope,
+                scope="transaction" if group.prepared else name.scope if name else None,
                 pid=rows.pid,
                 session=group.session,
                 prepared=group.prepared,

@@ -1,7 +1,7 @@
 """A PostgreSQL of one's own on loopback, gone without a trace however its launcher ends.
 
-A small shell process, the reaper, reads a pipe. When the launcher closes the pipe or is gone, be it by
-SIGKILL, the reaper ends what was started and removes its directory.
+A small shell process, the reaper, makes the server's directory and reads a pipe. When the launcher closes the
+pipe or is gone, be it by SIGKILL, the reaper ends what was started and removes the directory.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ StopMode = Literal["smart", "fast", "immediate"]
 _SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _PATIENCE = 60.0  # seconds, for a start or a stop
 
-# A line holds the pid of what runs now, or nothing. A killed server leaves a System V segment behind, and the
-# segment's id in its pid file.
+# A line read is the pid of what runs now, or empty. A server that ends as it should removes its pid file; one that
+# was killed leaves the id of a System V segment there, and the segment.
 _REAPER = """
 trap '' HUP INT TERM
+directory=$(mktemp -d "$1/pglock-inspect-XXXXXX") && echo "$directory" || exit
+pid_file=$directory/data/postmaster.pid
 while read -r line; do pid=$line; done
 if [ -n "$pid" ]; then
     kill -QUIT "$pid"
-    for _ in $(seq 100); do kill -0 "$pid" || break; sleep 0.1; done
+    for _ in $(seq 100); do [ -e "$pid_file" ] && kill -0 "$pid" || break; sleep 0.1; done
     kill -KILL "$pid"
 fi
-segment=$(awk 'NR == 7 { print $2 }' "$1/data/postmaster.pid") && [ -n "$segment" ] && ipcrm -m "$segment"
-for _ in $(seq 100); do rm -rf "$1" && break; sleep 0.1; done
+segment=$(awk 'NR == 7 { print $2 }' "$pid_file") && [ -n "$segment" ] && ipcrm -m "$segment"
+for _ in $(seq 100); do rm -rf "$directory" && break; sleep 0.1; done
 """
 
 # A child tells the reaper its pid before it becomes the program, so that it never runs unknown.
@@ -108,14 +110,11 @@ class TemporaryServer:
 
     def __enter__(self) -> Self:
         # As root in /tmp, since a TMPDIR of root's own may be closed to others.
-        self.directory = Path(tempfile.mkdtemp(prefix="pglock-inspect-", dir="/tmp" if self._user else None))  # noqa: S108
-        self.logfile = self.directory / "log"
-        self.port = _free_port()
-        self._give_away(self.directory)
-        self._reaper = self._popen(
-            "/bin/sh", "-c", _REAPER, "reaper", str(self.directory), stdin=subprocess.PIPE
-        )
+        place = "/tmp" if self._user else tempfile.gettempdir()  # noqa: S108
+        pipe = subprocess.PIPE
+        self._reaper = self._popen("/bin/sh", "-c", _REAPER, "reaper", place, stdin=pipe, stdout=pipe)
         try:
+            self._take_directory(place)
             self._make_programs_readable()
             self._create()
             self.start()
@@ -178,6 +177,15 @@ class TemporaryServer:
         standby = TemporaryServer(bindir=self.bindir, password=self.password, tcp=self.tcp)
         standby._primary = self
         return standby
+
+    def _take_directory(self, place: str) -> None:
+        assert self._reaper.stdout
+        directory = self._reaper.stdout.readline().decode().rstrip("\n")
+        if not directory:
+            raise ServerUnavailable(f"No directory for PostgreSQL can be made in {place}")
+        self.directory = Path(directory)
+        self.logfile = self.directory / "log"
+        self.port = _free_port()
 
     def _create(self) -> None:
         settings: dict[str, str | int] = {

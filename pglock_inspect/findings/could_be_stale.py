@@ -22,7 +22,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
         if name and name.long_lived:
             continue
         max_held = scene.limits_of(name).max_held
-        held = scene.held(group, name.scope if name else None)
+        held = scene.held(group, subject)
         if held.at_most is None or held.at_most < max_held or (held.seconds or 0.0) >= max_held:
             continue
         yield finding_about(

@@ -34,8 +34,7 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
             severity="warning",
             summary=f"{words.title(group, subject)}: {words.holder(group)} has been {session.state} "
             f"for {format_duration(idle)}",
-            evidence=f"{words.age(scene.held(group, name.scope if name else None))}; "
-            f"in this state for {format_duration(idle)}",
+            evidence=f"{words.age(scene.held(group, subject))}; in this state for {format_duration(idle)}",
             suggestion=f"let the application {'roll back' if aborted else 'commit or roll back'}, "
             f"or end it: {words.end_holder(group)}",
         )

@@ -20,7 +20,7 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
     for group, subject in scene.held_subjects():
         if group.prepared is None:
             continue
-        held = scene.held(group)
+        held = scene.held(group, subject)
         if held.at_least is None or held.at_least < after:
             continue
         name = subject.name

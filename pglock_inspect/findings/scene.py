@@ -103,8 +103,9 @@ class Scene(Struct, frozen=True, dict=True):
             if holder.rows.mode in conflicting and holder.rows.pid != waiter.rows.pid
         )
 
-    def held(self, group: HoldGroup, scope: Scope | None = None) -> Held:
-        """Return how long a group has been held, by the scope of its locks where that is known."""
+    def held(self, group: HoldGroup, subject: Subject) -> Held:
+        """Return how long those keys of a group have been held, by their scope where it is known."""
+        scope = subject.name.scope if subject.name else None
         held = self._ages.get((id(group), scope))
         if held is None:
             held = self._ages[id(group), scope] = holds.held(group, self.history, scope)

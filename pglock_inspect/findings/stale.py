@@ -24,7 +24,7 @@ def find(scene: Scene, polls_for_critical: float) -> Iterator[Finding]:
         if name and name.long_lived:
             continue
         max_held = scene.limits_of(name).max_held
-        held = scene.held(group, name.scope if name else None)
+        held = scene.held(group, subject)
         if held.seconds is None or held.seconds < max_held:
             continue
         yield finding_about(
