@@ -41,9 +41,10 @@ class Scheme(NamedTuple):
 
         Raises `UnhashableName` where there is none.
         """
+        if self.hashed_by_server and "\0" in name:
+            raise self._no_key(name, "a text in PostgreSQL holds no NUL character")
         codec = self.encoding or encoding
         try:
-            self._refuse_nul(name)
             return AdvisoryKey.from_value(self.function(name.encode(codec)))
         except UnicodeEncodeError as error:
             raise self._no_key(name, f"{name[error.start]!a} is not in {codec}") from None
@@ -57,15 +58,8 @@ class Scheme(NamedTuple):
         """
         if self.sql is None:
             return None
-        try:
-            self._refuse_nul(name)
-            return self.sql(name)
-        except ValueError as error:
-            raise self._no_key(name, error) from None
-
-    def _refuse_nul(self, name: str) -> None:
-        if self.hashed_by_server and "\0" in name:
-            raise ValueError("a text in PostgreSQL holds no NUL character")
+        self.key(name)  # what has no key is refused here, not by the server
+        return self.sql(name)
 
     def _no_key(self, name: str, reason: object) -> UnhashableName:
         return UnhashableName(f"scheme {self.name} has no key for the name {shortened(name)}: {reason}")
