@@ -31,11 +31,12 @@ StopMode = Literal["smart", "fast", "immediate"]
 _SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _PATIENCE = 60.0  # seconds, for a start or a stop
 
-# A line read is the pid of what runs now, or empty. A server that ends as it should removes its pid file; one that
-# was killed leaves the id of a System V segment there, and the segment.
+# A line read is the pid of what runs now, or empty. A server that ends by itself removes its pid file; a
+# killed one leaves a System V segment, whose id is in that file.
 _REAPER = """
-trap '' HUP INT TERM
-directory=$(mktemp -d "$1/pglock-inspect-XXXXXX") && echo "$directory" || exit
+trap '' HUP INT TERM PIPE
+directory=$(mktemp -d "$1/pglock-inspect-XXXXXX") || exit
+echo "$directory"
 pid_file=$directory/data/postmaster.pid
 while read -r line; do pid=$line; done
 if [ -n "$pid" ]; then
