@@ -8,12 +8,17 @@ Each message is one sentence for the person who reads it at night: what happened
     ├── UnknownScheme         a scheme that is not in the list
     ├── UnhashableName        a name that the chosen scheme has no key for
     ├── ConfigError           a configuration file, variable or flag that cannot be used
-    ├── ConnectFailed         no session with the server
-    ├── PollFailed            a session, but no answer
+    ├── BadConnectionString   a connection string that libpq cannot read
+    ├── ServerFailure         a server that cannot be reached or read, with the reason in a word
     └── ServerUnavailable     the PostgreSQL of the demo cannot be started or stopped
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pglock_inspect.model import FailureReason
 
 
 class PglockInspectError(Exception):
@@ -42,3 +47,15 @@ class ConfigError(PglockInspectError):
 
 class ServerUnavailable(PglockInspectError):
     """A PostgreSQL of our own that cannot be started or stopped."""
+
+
+class BadConnectionString(PglockInspectError, ValueError):
+    """A connection string that libpq cannot read."""
+
+
+class ServerFailure(PglockInspectError):
+    """A server that cannot be reached or read; ``reason`` is what metrics count it as."""
+
+    def __init__(self, message: str, reason: FailureReason) -> None:
+        super().__init__(message)
+        self.reason: FailureReason = reason

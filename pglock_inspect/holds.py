@@ -71,12 +71,13 @@ def _clock_step(before: Snapshot | None, now: Snapshot) -> tuple[Instant, float]
     """Return the first instant after a step of the server's clock, and by how many seconds it stepped."""
     if before is None:
         return None
-    passed = now.read_at - before.read_at
-    step = seconds_between(before.taken_at, now.taken_at) - passed
+    ticked = seconds_between(before.taken_at, now.taken_at)
+    at_least, at_most = now.asked_at - before.answered_at, now.answered_at - before.asked_at
+    step = ticked - min(max(ticked, at_least), at_most)
     if abs(step) <= CLOCK_STEP_SECONDS:
         return None
     # Wherever between the two polls it stepped, the clock as it went before never showed more than this.
-    last_before = before.taken_at + round((passed + CLOCK_STEP_SECONDS) * 1_000_000)
+    last_before = before.taken_at + round((at_most + CLOCK_STEP_SECONDS) * 1_000_000)
     return Instant(max(now.taken_at, last_before)), step
 
 

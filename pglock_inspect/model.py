@@ -20,6 +20,7 @@ Instant = NewType("Instant", int)
 Severity = Literal["info", "warning", "critical"]
 Scope = Literal["session", "transaction"]
 Evidence = Literal["stamp", "prepared", "session_state", "transaction", "statement", "observed", "none"]
+FailureReason = Literal["connect", "auth", "timeout", "lock_table_full", "too_many_connections", "other"]
 NameSource = Literal["config", "query", "application_name", "names_query", "known"]
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
@@ -186,14 +187,16 @@ class OtherWait(Struct, frozen=True):
 class Snapshot(Struct, frozen=True):
     """One read of the server.
 
-    ``taken_at`` is the server's clock before the lock table was read, ``read_at`` the reader's monotonic
-    clock (seconds) at the same moment. Sessions were read after the locks: a lock may have no session.
+    ``taken_at`` is the server's clock before the lock table was read; the reader's monotonic clock (seconds)
+    showed between ``asked_at`` and ``answered_at`` then. Sessions were read after the locks: a lock may have
+    no session.
     ``sessions`` is keyed by pid, ``prepared`` by virtual transaction, ``databases`` by oid. ``blocking`` maps
     those waiters that the server was asked about to what ``pg_blocking_pids()`` said.
     """
 
     taken_at: Instant
-    read_at: float
+    asked_at: float
+    answered_at: float
     server: Server
     locks: tuple[LockRows, ...] = ()
     sessions: Mapping[int, Session] = {}
@@ -341,13 +344,14 @@ class Report(Struct, frozen=True, dict=True):
     """One poll, named, timed and judged: the only thing that a presenter receives.
 
     ``taken_at`` is the server's clock, or the watcher's where the server could not be read; then ``server``
-    is None and ``error`` says why. ``totals`` is keyed by database name.
+    is None, ``error`` says why in a sentence and ``failure`` in a word. ``totals`` is keyed by database name.
     """
 
     target: str
     taken_at: Instant
     server: Server | None = None
     error: str | None = None
+    failure: FailureReason | None = None
     poll_seconds: float | None = None
     lock_table_rows: int = 0
     findings: tuple[Finding, ...] = ()

@@ -1,0 +1,8 @@
+"""The server: opening a session, reading snapshots. With ``lock``, the only home of SQL."""
+
+from __future__ import annotations
+
+from pglock_inspect.postgres.connection import connect, parse, where
+from pglock_inspect.postgres.reader import Reader
+
+__all__ = ["Reader", "connect", "parse", "where"]

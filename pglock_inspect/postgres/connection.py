@@ -1,0 +1,84 @@
+"""A session with a server: how it is opened, and what it is told about itself."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8BinaryLoader
+from psycopg.types.string import ByteaBinaryLoader
+
+from pglock_inspect.errors import BadConnectionString
+from pglock_inspect.postgres.failures import bad_conninfo, failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+APPLICATION_NAME = "pglock-inspect"
+
+_PARAMETERS: Mapping[str, str | int] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+
+def connect(dsn: str) -> psycopg.Connection[Any]:
+    """Return a session in autocommit.
+
+    Its text comes as bytes: what other sessions sent is in their databases' encodings, not in this one's,
+    and ``SQL_ASCII`` makes the server pass it on untouched. Times come as the server's own microseconds.
+
+    Raises `BadConnectionString` or `ServerFailure`.
+    """
+    given = parse(dsn)
+    try:
+        connection = psycopg.Connection[Any].connect(
+            dsn,
+            autocommit=True,
+            application_name=APPLICATION_NAME,
+            client_encoding="SQL_ASCII",
+            **{name: value for name, value in _PARAMETERS.items() if name not in given},  # type: ignore[arg-type]
+        )
+    except psycopg.Error as error:
+        raise failure_of(error, f"connect to {where(dsn)}", connecting=True) from None
+    for name in ("text", "name", "int8[]"):
+        connection.adapters.register_loader(name, ByteaBinaryLoader)
+    connection.adapters.register_loader("timestamptz", Int8BinaryLoader)
+    return connection
+
+
+def parse(dsn: str) -> Mapping[str, Any]:
+    """Return the parameters of a connection string, a URL or ``key=value`` pairs."""
+    try:
+        return conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:
+        raise BadConnectionString(
+            f"the connection string cannot be read: {bad_conninfo(error)}; "
+            "write postgresql://user@host:port/database or host=… port=… dbname=…"
+        ) from None
+
+
+def where(dsn: str) -> str:
+    """Return host:port that a connection string leads to, or the directory of its socket."""
+    defaults = {
+        option.keyword.decode(): option.val.decode() for option in pq.Conninfo.get_defaults() if option.val
+    }
+    parameters = {**defaults, **{name: str(value) for name, value in parse(dsn).items()}}
+    host = parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOSTADDR") or "localhost"
+    return address(host, parameters.get("port") or "5432")
+
+
+def address(host: str, port: str | int) -> str:
+    """Return host:port, or the directory of a socket."""
+    if host.startswith(("/", "@")):
+        return host
+    hosts, ports = host.split(","), str(port).split(",")
+    if len(ports) == 1:
+        ports *= len(hosts)
+    return ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in zip(hosts, ports, strict=False))

@@ -1,0 +1,67 @@
+"""Names for the oids of databases and roles, kept from poll to poll."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from pglock_inspect.model import Database
+from pglock_inspect.postgres.queries import query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pglock_inspect.model import LockRows
+
+_REFRESH_SECONDS = 60.0
+_RETRY_SECONDS = 5.0
+
+
+class Directory:
+    """Databases and roles by oid, and whether the activity of other roles is readable.
+
+    Reading them needs locks on shared catalogs, which cannot be had while the lock table is full or
+    somebody locks ``pg_authid``: what was known then stays.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], clock: Callable[[], float]) -> None:
+        self.databases: Mapping[int, Database] = {}
+        self.roles: Mapping[int, str] = {}
+        self.privileged = False
+        self._connection = connection
+        self._clock = clock
+        self._read_at = clock()
+        self._refresh()
+
+    def refresh_for(self, locks: Sequence[LockRows], sessions: Sequence[tuple[Any, ...]]) -> None:
+        """Read again what has grown old, or where a lock or a session has an oid without a name."""
+        age = self._clock() - self._read_at
+        if age >= _REFRESH_SECONDS or (age >= _RETRY_SECONDS and self._misses(locks, sessions)):
+            self._refresh()
+
+    def _misses(self, locks: Sequence[LockRows], sessions: Sequence[tuple[Any, ...]]) -> bool:
+        return not (
+            self.databases.keys() >= {rows.database for rows in locks}
+            and self.roles.keys() >= {row[2] for row in sessions if row[2]}
+        )
+
+    def _refresh(self) -> None:
+        self._read_at = self._clock()
+        try:
+            with self._connection.pipeline():
+                databases = self._connection.execute(query("databases"), binary=True)
+                roles = self._connection.execute(query("roles"), binary=True)
+                self.databases = {
+                    oid: Database(oid, _name(name), _name(encoding)) for oid, name, encoding in databases
+                }
+                rows = roles.fetchall()
+            self.roles = {oid: _name(name) for oid, name, _ in rows}
+            self.privileged = any(privileged for _, _, privileged in rows)
+        except psycopg.errors.OperationalError:
+            if self._connection.broken:
+                raise
+
+
+def _name(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

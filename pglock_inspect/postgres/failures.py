@@ -1,0 +1,86 @@
+"""What went wrong with a server, in one sentence for a person and one word for a metric."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import errors as pg
+
+from pglock_inspect.errors import ServerFailure
+
+if TYPE_CHECKING:
+    from pglock_inspect.model import FailureReason
+
+# A refused login reaches libpq's callers as text only, without its SQLSTATE.
+_BY_TEXT: tuple[tuple[FailureReason, re.Pattern[str]], ...] = (
+    ("lock_table_full", re.compile(r"out of shared memory")),
+    (
+        "too_many_connections",
+        re.compile(
+            r"too many (?:clients|connections)|connection slots are reserved|no more connections allowed"
+            r"|sorry, too many"
+        ),
+    ),
+    (
+        "auth",
+        re.compile(r"authentication|password|pg_hba\.conf|role \"|is not permitted to log in|SASL"),
+    ),
+    ("timeout", re.compile(r"timeout|timed out|canceling statement due to", re.IGNORECASE)),
+)
+_BY_CLASS: tuple[tuple[FailureReason, tuple[type[Exception], ...]], ...] = (
+    ("timeout", (pg.ConnectionTimeout, pg.QueryCanceled, pg.LockNotAvailable)),
+    ("too_many_connections", (pg.TooManyConnections,)),
+    ("auth", (pg.InvalidAuthorizationSpecification, pg.InvalidPassword)),
+)
+_ADVICE: dict[FailureReason, str] = {
+    "connect": "check that the server runs there and that this host may reach it",
+    "auth": "check user, password (PGPASSWORD, ~/.pgpass) and the server's pg_hba.conf",
+    "timeout": "check the network and the server's load, or allow more time with connect_timeout",
+    "lock_table_full": "end sessions that hold many locks, or raise max_locks_per_transaction and restart",
+    "too_many_connections": "close connections, or give the watching role a reserved one",
+    "other": "check the server's log",
+}
+
+
+def failure_of(error: psycopg.Error, action: str, *, connecting: bool) -> ServerFailure:
+    """Return what to raise for an error of psycopg while trying to do ``action``."""
+    reason = _reason(error, connecting=connecting)
+    return ServerFailure(f"cannot {action}: {_said(error)}; {_advice(reason, error)}", reason)
+
+
+def _reason(error: psycopg.Error, *, connecting: bool) -> FailureReason:
+    text = str(error)
+    if isinstance(error, pg.OutOfMemory):
+        return "lock_table_full" if "shared memory" in text else "other"
+    for reason, classes in _BY_CLASS:
+        if isinstance(error, classes):
+            return reason
+    if connecting:
+        for reason, pattern in _BY_TEXT:
+            if pattern.search(text):
+                return reason
+    lost = (
+        isinstance(error, (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow)) or error.sqlstate is None
+    )
+    return "connect" if lost else "other"
+
+
+def _advice(reason: FailureReason, error: psycopg.Error) -> str:
+    if "does not exist" in str(error) and "database" in str(error):
+        return "check the name of the database (psql -l lists them)"
+    return _ADVICE[reason]
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return what libpq or the server said, on one line."""
+    message = error.diag.message_primary or str(error)
+    lines = [line.strip() for line in message.splitlines()]
+    first = next((line for line in lines if line), type(error).__name__)
+    return re.sub(r"^connection failed: ", "", first).rstrip(".:")
+
+
+def bad_conninfo(error: psycopg.ProgrammingError) -> str:
+    """Return what is wrong with a connection string, without any part of it: it may hold a password."""
+    return re.sub(r'"[^"]*"', '"…"', _said(error))

@@ -1,0 +1,184 @@
+"""Reading a server: one warm session, one round trip for each snapshot."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, LiteralString, Self
+
+import psycopg
+from msgspec.structs import replace
+from psycopg import sql
+
+from pglock_inspect.model import Instant, Server, Snapshot
+from pglock_inspect.postgres import rows
+from pglock_inspect.postgres.connection import address, connect, where
+from pglock_inspect.postgres.directory import Directory
+from pglock_inspect.postgres.failures import failure_of
+from pglock_inspect.postgres.queries import query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from pglock_inspect.model import LockRows
+
+_MOST_WAITERS_ASKED = 64
+_FUNCTIONS: Mapping[str, LiteralString] = {
+    "locks": "pg_catalog.pg_lock_status()",
+    "activity": "pg_catalog.pg_stat_get_activity(NULL)",
+}
+_VIEWS: Mapping[str, LiteralString] = {
+    "locks": "pg_catalog.pg_locks",
+    "activity": "pg_catalog.pg_stat_activity",
+}
+
+
+class Reader:
+    """A session that reads snapshots; not for two threads at once.
+
+    ``statement_timeout`` is in seconds, ``clock`` a monotonic one. Raises `BadConnectionString`, or
+    `ServerFailure` where the server cannot be reached or read; a reader that raised is of no more use.
+    """
+
+    def __init__(
+        self, dsn: str, *, statement_timeout: float = 10.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.target = where(dsn)
+        self._clock = clock
+        self.connection = connect(dsn)
+        self._cursors = [self.connection.cursor(binary=True) for _ in range(4)]
+        try:
+            self._introduce(statement_timeout)
+        except psycopg.Error as error:
+            self.close()
+            raise self._failure(error) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session."""
+        self.connection.close()
+
+    def read(self) -> Snapshot:
+        """Return a snapshot: the clock, then the locks, then the sessions, in one round trip."""
+        try:
+            try:
+                return self._read()
+            except psycopg.errors.InsufficientPrivilege:
+                if self._sources is _VIEWS:
+                    raise
+                self._use(_VIEWS)  # some managed services let nobody call the functions
+                return self._read()
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: psycopg.Error) -> Exception:
+        return failure_of(error, f"read the server at {self.target}", connecting=False)
+
+    def _introduce(self, statement_timeout: float) -> None:
+        cursor = self._cursors[0]
+        row = cursor.execute(query("server")).fetchone()
+        assert row is not None
+        version, number, database, pid, started_at, connections, per_transaction, prepared = row
+        info = self.connection.info
+        self.target = address(info.host or info.hostaddr, info.port)
+        self._pooled = info.backend_pid != pid
+        self._reads_prepared = prepared > 0
+        self._server = Server(
+            version=rows.text(version).split()[0],
+            version_num=number,
+            database=rows.text(database),
+            pooler=True if self._pooled else None,
+            started_at=Instant(started_at),
+            max_connections=connections,
+            lock_slots_guaranteed=per_transaction * (connections + prepared),
+        )
+        self._use(_FUNCTIONS)
+        milliseconds = str(round(statement_timeout * 1000))
+        self._settings = {
+            "statement_timeout": milliseconds,
+            "lock_timeout": milliseconds,
+            "local": self._pooled,
+        }
+        if self._pooled:
+            # A pooler hands its sessions on: what is set or prepared in one would meet another client.
+            self.connection.prepare_threshold = None
+        else:
+            cursor.execute(query("settings"), self._settings)
+        self._directory = Directory(self.connection, self._clock)
+        self._locks = rows.LockDecoder()
+        self._sessions = rows.SessionDecoder()
+
+    def _read(self) -> Snapshot:
+        clock, locks, activity, prepared = self._cursors
+        asked_at = self._clock()
+        with self.connection.pipeline(), self._settings_of_its_own():
+            self._execute(clock, "clock")
+            self._execute(locks, "locks")
+            self._execute(activity, "activity")
+            if self._reads_prepared:
+                self._execute(prepared, "prepared")
+            taken_at, in_recovery = clock.fetchone() or (0, False)
+            lock_rows, session_rows = locks.fetchall(), activity.fetchall()
+            prepared_rows = prepared.fetchall() if self._reads_prepared else []
+        answered_at = self._clock()
+        held = self._locks.advisory(lock_rows)
+        self._directory.refresh_for(held, session_rows)
+        return Snapshot(
+            taken_at=Instant(taken_at),
+            asked_at=asked_at,
+            answered_at=answered_at,
+            server=replace(self._server, in_recovery=in_recovery, privileged=self._directory.privileged),
+            locks=held,
+            sessions=self._sessions.sessions(session_rows, self._directory),
+            prepared=rows.prepared(lock_rows, prepared_rows, self._directory),
+            databases=self._directory.databases,
+            other_waits=rows.other_waits(lock_rows),
+            blocking=self._ask_who_blocks(held),
+            lock_table_rows=rows.slots(lock_rows),
+            poll_seconds=self._clock() - asked_at,
+        )
+
+    @contextmanager
+    def _settings_of_its_own(self) -> Iterator[None]:
+        """Put the statements into a transaction where a pooler must not keep their settings."""
+        if not self._pooled:
+            yield
+            return
+        with self.connection.transaction():
+            self.connection.execute(query("settings"), self._settings)
+            yield
+
+    def _execute(self, cursor: psycopg.Cursor[Any], name: str) -> None:
+        cursor.execute(self._statements[name], prepare=not self._pooled)
+
+    def _use(self, sources: Mapping[str, LiteralString]) -> None:
+        """Compose the statements for this server's version, from functions or from views."""
+        waitstart = "waitstart" if self._server.shows_waitstart else "NULL::timestamptz"
+        composed = {"waitstart": waitstart, **sources}
+        self._sources = sources
+        self._statements = {
+            name: sql.SQL(query(name)).format(**{k: sql.SQL(v) for k, v in composed.items()})
+            for name in ("clock", "locks", "activity", "prepared")
+        }
+
+    def _ask_who_blocks(self, locks: Sequence[LockRows]) -> Mapping[int, tuple[int, ...]]:
+        """Return who is ahead of the waiters in a queue of several: that alone the rows do not tell."""
+        waiters: dict[tuple[int, int, int], list[int]] = {}
+        for group in locks:
+            if not group.granted and group.pid is not None:
+                for key in group.keys:
+                    waiters.setdefault((group.database, group.objsubid, key), []).append(group.pid)
+        pids = [pid for queue in waiters.values() if len(queue) > 1 for pid in queue]
+        if not pids:
+            return {}
+        cursor = self._cursors[0]
+        cursor.execute(query("blocking"), (pids[:_MOST_WAITERS_ASKED],))
+        return {pid: tuple(dict.fromkeys(blockers)) for pid, blockers in cursor.fetchall()}

@@ -1,0 +1,118 @@
+"""The loop: read, name, fold, judge, report."""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+from pglock_inspect.errors import ServerFailure
+from pglock_inspect.findings import Scene, judge
+from pglock_inspect.holds import History, fold
+from pglock_inspect.model import Report, to_instant
+from pglock_inspect.names import ConfiguredNames, NameBook
+from pglock_inspect.postgres import Reader, where
+from pglock_inspect.report import make_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from pglock_inspect.config import Settings
+    from pglock_inspect.model import Snapshot
+
+JITTER = 0.1
+"""Polls come up to this share early or late, so that they never keep step with a job."""
+
+LONGEST_BACKOFF = 30.0
+
+
+class Watcher:
+    """Watches one server; reconnects where it has to. Not for two threads at once.
+
+    ``target`` is what to call it, by default host:port as libpq reached it. ``clock`` (monotonic, seconds),
+    ``sleep`` and ``random`` are what time and chance are taken from. Raises `BadConnectionString`.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        settings: Settings,
+        *,
+        target: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self.target = target or where(dsn)
+        self._named = target is not None
+        self._dsn = dsn
+        self._settings = settings
+        self._clock, self._sleep, self._random = clock, sleep, random
+        self._book = NameBook(ConfiguredNames(settings.jobs))
+        self._history = History()
+        self._reader: Reader | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session with the server."""
+        if self._reader:
+            self._reader.close()
+            self._reader = None
+
+    def poll(self) -> Report:
+        """Read the server once and report; a server that cannot be read is reported too."""
+        try:
+            snapshot = self._read()
+        except ServerFailure as failure:
+            self.close()
+            return Report(
+                target=self.target,
+                taken_at=to_instant(datetime.now(UTC)),
+                error=str(failure),
+                failure=failure.reason,
+            )
+        return self._report(snapshot)
+
+    def reports(self, interval: float | None = None) -> Iterator[Report]:
+        """Yield a report every ``interval`` seconds, forever; less often while the server is away."""
+        interval = interval or self._settings.interval
+        failures = 0
+        while True:
+            report = self.poll()
+            yield report
+            failures = failures + 1 if report.error else 0
+            self._sleep(pause(interval, failures, self._random()))
+
+    def _read(self) -> Snapshot:
+        if self._reader is None:
+            self._reader = Reader(self._dsn, clock=self._clock)
+            if not self._named:
+                self.target = self._reader.target
+        return self._reader.read()
+
+    def _report(self, snapshot: Snapshot) -> Report:
+        before = self._history.snapshot
+        if before and before.server.started_at != snapshot.server.started_at:
+            self._history = History()  # another server, or this one restarted: nothing of before is held
+        self._history = fold(self._history, snapshot, self._book)
+        scene = Scene(self._history, self._settings.limits, self._settings.jobs)
+        return make_report(self.target, scene, judge(scene, self._settings.rules))
+
+
+def pause(interval: float, failures: int, chance: float) -> float:
+    """Return the seconds until the next poll: jittered, and doubled for each failure in a row up to a cap.
+
+    ``chance`` is from 0 up to 1.
+    """
+    backoff = interval * float(1 << min(failures, 10))
+    longest = max(interval, LONGEST_BACKOFF)
+    return min(backoff, longest) * (1 + JITTER * (2 * chance - 1))
