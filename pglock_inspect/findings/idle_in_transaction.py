@@ -40,4 +40,4 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
         )
 
 
-IDLE_IN_TRANSACTION = Rule("idle-in-transaction", find, threshold=300)
+IDLE_IN_TRANSACTION = Rule("idle-in-transaction", find, threshold=300, unit="seconds")

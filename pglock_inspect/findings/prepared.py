@@ -39,4 +39,4 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
         )
 
 
-PREPARED = Rule("prepared", find, threshold=60)
+PREPARED = Rule("prepared", find, threshold=60, unit="seconds")

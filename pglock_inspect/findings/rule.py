@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from msgspec import Struct
 
@@ -13,13 +14,14 @@ from pglock_inspect.model import Finding, HoldGroup, Severity, Subject
 class Rule(Struct, frozen=True):
     """One thing worth telling: when, and in which words.
 
-    ``find`` gets the scene and the rule's threshold: seconds or a number, as the rule says, and nothing to
-    heed for a rule that has none.
+    ``find`` gets the scene and the rule's threshold, of which ``unit`` says what it is: a share lies between
+    0 and 1. A rule whose unit is None has no threshold to heed.
     """
 
     name: str
     find: Callable[[Scene, float], Iterator[Finding]]
     threshold: float = 0.0
+    unit: Literal["seconds", "number", "share"] | None = None
 
 
 def finding_about(

@@ -48,4 +48,4 @@ def _severity(scene: Scene, group: HoldGroup, subject: Subject, held: Held, poll
     return "critical"
 
 
-STALE = Rule("stale", find, threshold=60)
+STALE = Rule("stale", find, threshold=60, unit="number")

@@ -54,4 +54,4 @@ def _suggestion(waiter: HoldGroup, blockers: tuple[HoldGroup, ...]) -> str:
     )
 
 
-WAITING_LONG = Rule("waiting-long", find, threshold=0.25)
+WAITING_LONG = Rule("waiting-long", find, threshold=0.25, unit="share")
