@@ -46,7 +46,6 @@ def wrap(text: str, cells: int) -> Iterator[str]:
 
 
 def _split(text: str, cells: int) -> tuple[str, str]:
-
     for at, character in enumerate(text):
         cells -= width(character)
         if cells < 0:

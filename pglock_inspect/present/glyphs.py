@@ -1,0 +1,48 @@
+"""The signs that stand beside words, in Unicode and for an output that knows ASCII only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pglock_inspect.model import Severity
+
+
+class Glyphs(NamedTuple):
+    """Each sign is one cell wide, but for ``then``."""
+
+    critical: str = "✗"
+    warning: str = "▲"
+    info: str = "•"
+    ellipsis: str = "…"
+    nothing: str = "–"  # noqa: RUF001 - stands where a value would
+    full: str = "━"
+    half: str = "╸"
+    empty: str = "─"
+    beyond: str = "▶"
+    at_least: str = "≥"
+    at_most: str = "≤"
+    about: str = "~"
+    then: str = "→"
+
+    def of(self, severity: Severity | None) -> str:
+        """Return the sign of a severity; a blank for none."""
+        return " " if severity is None else str(getattr(self, severity))
+
+
+UNICODE = Glyphs()
+ASCII = Glyphs(
+    critical="X",
+    warning="!",
+    info="i",
+    ellipsis="~",
+    nothing="-",
+    full="#",
+    half="=",
+    empty="-",
+    beyond=">",
+    at_least=">",
+    at_most="<",
+    about="~",
+    then="->",
+)

@@ -1,0 +1,101 @@
+"""The line of a Nagios plug-in, which CI logs and people read too.
+
+``STATUS - what | performance data``, then a line for each thing to do and for what else was found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pglock_inspect.present.text import printable
+from pglock_inspect.present.verdict import worst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pglock_inspect.model import Finding, JobState
+    from pglock_inspect.present.verdict import Verdict
+
+_LIMIT = 500  # characters of a sentence; plug-ins' output is cut at 4,096 bytes
+
+
+def text(verdicts: Sequence[Verdict]) -> str:
+    """Return the verdicts, one per target."""
+    status = worst(verdict.status for verdict in verdicts)
+    several = len(verdicts) > 1
+    headlines = [
+        (f"{verdict.report.target}: " if several else "") + _headline(verdict) for verdict in verdicts
+    ]
+    measured = " ".join(
+        datum
+        for verdict in verdicts
+        if verdict.report.server
+        for datum in _performance(verdict, f"{verdict.report.target} " if several else "")
+    )
+    first = f"PGLOCK {status.name} - {'; '.join(headlines)}" + (f" | {measured}" if measured else "")
+    return "\n".join((first, *(line for verdict in verdicts for line in _details(verdict))))
+
+
+def _headline(verdict: Verdict) -> str:
+    if verdict.report.error is not None:
+        return _safe(verdict.report.error)
+    if verdict.alarms:
+        more = f" (and {len(verdict.alarms) - 1} more)" if len(verdict.alarms) > 1 else ""
+        return _safe(verdict.alarms[0].summary) + more
+    held, waiting = _totals(verdict)
+    return f"{held} held, {waiting} waiting"
+
+
+def _details(verdict: Verdict) -> Iterator[str]:
+    for number, alarm in enumerate(verdict.alarms):
+        if number:
+            yield _sentence(alarm)
+        yield f"  do: {_safe(alarm.suggestion)}"
+    for finding in verdict.report.findings:
+        if finding.severity == "info" and finding.key is None and not finding.about:
+            yield _sentence(finding)
+
+
+def _sentence(finding: Finding) -> str:
+    return f"{finding.severity.upper()} - {_safe(finding.summary)}"
+
+
+def _performance(verdict: Verdict, prefix: str) -> Iterator[str]:
+    held, waiting = _totals(verdict)
+    yield _datum(f"{prefix}held", str(held))
+    yield _datum(f"{prefix}waiting", str(waiting))
+    for severity in ("critical", "warning"):
+        count = sum(alarm.severity == severity for alarm in verdict.alarms)
+        yield _datum(f"{prefix}{severity}", str(count))
+    for state in verdict.report.jobs:
+        yield from _job_performance(state, f"{prefix}{state.job.name}")
+
+
+def _job_performance(state: JobState, label: str) -> Iterator[str]:
+    limits = state.job.limits
+    if state.database is not None and state.job.database is None:
+        label = f"{label}@{state.database}"
+    yield _datum(f"{label} held", _seconds(state.held, state.held_seconds), limits.max_held)
+    yield _datum(f"{label} waited", _seconds(state.waiters, state.wait_seconds), limits.max_wait)
+    yield _datum(f"{label} waiters", str(state.waiters))
+
+
+def _seconds(number: int, longest: float | None) -> str:
+    if number == 0:
+        return "0s"
+    return "U" if longest is None else f"{longest:.3f}s"  # U: the plug-in's word for unknown
+
+
+def _datum(label: str, value: str, critical: float | None = None) -> str:
+    limit = "" if critical is None else f"{critical:g}"
+    quoted = _safe(label).replace("=", r"\x3d").replace("'", "''")
+    return f"'{quoted}'={value};;{limit};0"
+
+
+def _totals(verdict: Verdict) -> tuple[int, int]:
+    totals = verdict.report.totals.values()
+    return sum(total.held for total in totals), sum(total.waiting for total in totals)
+
+
+def _safe(text: str) -> str:
+    return printable(text, _LIMIT).replace("|", r"\x7c")

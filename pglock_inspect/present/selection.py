@@ -1,0 +1,68 @@
+"""Part of a report: some locks, and what was found about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from pglock_inspect.keys import AdvisoryKey
+    from pglock_inspect.model import Finding, JobState, Lock, Report
+
+
+class Selection(Struct, frozen=True):
+    """Which locks are wanted; what is empty or false selects nothing away.
+
+    ``stale`` keeps locks that were found stale, ``waiting`` those that somebody waits for, and who waits.
+    """
+
+    databases: frozenset[str] = frozenset()
+    jobs: frozenset[str] = frozenset()
+    stale: bool = False
+    waiting: bool = False
+
+    def of(self, report: Report) -> Report:
+        """Return a report of the selected locks alone, with the findings about them or about no lock."""
+        if self == Selection():
+            return report
+        locks = tuple(lock for lock in report.locks if self._takes(lock))
+        shown = {(lock.pid, lock.key) for lock in locks}
+        return replace(
+            report,
+            list_locks=lambda: locks,
+            jobs=tuple(state for state in report.jobs if self._takes_job(state)),
+            totals={
+                name: totals
+                for name, totals in report.totals.items()
+                if not self.databases or name in self.databases
+            },
+            findings=tuple(finding for finding in report.findings if self._takes_finding(finding, shown)),
+        )
+
+    def _takes(self, lock: Lock) -> bool:
+        return (
+            (not self.databases or lock.database in self.databases)
+            and (not self.jobs or (lock.name is not None and lock.name.text in self.jobs))
+            and (not self.stale or "stale" in lock.findings)
+            and (not self.waiting or not lock.granted or lock.waiters > 0)
+        )
+
+    def _takes_job(self, state: JobState) -> bool:
+        return (not self.jobs or state.job.name in self.jobs) and (
+            not self.databases or state.database is None or state.database in self.databases
+        )
+
+    def _takes_finding(self, finding: Finding, shown: set[tuple[int | None, AdvisoryKey]]) -> bool:
+        if finding.about:
+            return any(
+                (group.rows.pid, group.rows.key(packed)) in shown
+                for group, keys in finding.about
+                for packed in keys
+            )
+        if finding.key is not None:
+            return any(key == finding.key for _, key in shown)
+        if finding.job is not None:  # a job that nobody holds
+            return finding.job in self.jobs
+        return True
