@@ -11,9 +11,9 @@ from pglock_inspect.demo.server import TemporaryServer
 from tests.support.requirements import ALL_REQUIRED, require
 from tests.support.servers import (
     SETTINGS,
+    YOURS,
     Connect,
     Connection,
-    GivenServer,
     Server,
     StartServer,
     bindir,
@@ -81,7 +81,7 @@ def janitor(server: Server) -> Iterator[Connection]:
 def dsn(server: Server, janitor: Connection) -> Iterator[str]:
     """The shared server's connection string; sessions and prepared transactions there end with the test."""
     yield server.dsn()
-    if not isinstance(server, GivenServer):
+    if not YOURS:  # there may be other people's
         end_sessions(server, janitor)
 
 

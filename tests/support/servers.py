@@ -1,7 +1,7 @@
 """The PostgreSQL that the tests run on.
 
 By default the embedded one; `PGLOCK_TEST_PG=13` picks a version below `.servers/` (`make servers`),
-`PGLOCK_TEST_DSN` a server of yours, `PGLOCK_TEST_SERVER=docker` a container.
+`PGLOCK_TEST_DSN` a server of yours, `PGLOCK_TEST_SERVER=docker` a container (`tests/docker/engine`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 SETTINGS: Mapping[str, str | int] = {"max_prepared_transactions": 20}
+YOURS = os.environ.get("PGLOCK_TEST_DSN")
+IN_DOCKER = os.environ.get("PGLOCK_TEST_SERVER") == "docker"
+_IMAGE_VERSION = 15
 _ROOT = Path(__file__).parents[2]
 
 
@@ -54,7 +57,7 @@ class StartServer(Protocol):
 
 
 class GivenServer:
-    """A server that somebody else runs, and where other people's sessions may be."""
+    """A server that was not started by the launcher."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -73,8 +76,16 @@ def bindir() -> Path:
 @contextmanager
 def shared_server() -> Iterator[Server]:
     """The one server that tests share."""
-    if dsn := os.environ.get("PGLOCK_TEST_DSN"):
-        yield GivenServer(dsn)
+    if YOURS:
+        yield GivenServer(YOURS)
+    elif IN_DOCKER:
+        from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415 -- slow
+
+        settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+        with PostgresContainer(f"postgres:{_IMAGE_VERSION}").with_command(
+            f"postgres {settings}"
+        ) as container:
+            yield GivenServer(container.get_connection_url(driver=None))
     else:
         with TemporaryServer(bindir=bindir(), settings=SETTINGS) as server:
             yield server
@@ -83,8 +94,10 @@ def shared_server() -> Iterator[Server]:
 @cache
 def major_version() -> int:
     """Of the version under test."""
-    if dsn := os.environ.get("PGLOCK_TEST_DSN"):
-        with psycopg.connect(dsn) as connection:
+    if IN_DOCKER:
+        return _IMAGE_VERSION
+    if YOURS:
+        with psycopg.connect(YOURS) as connection:
             return connection.info.server_version // 10_000
     words = subprocess.check_output([bindir() / "postgres", "--version"], text=True).split()
     return int(words[2].partition(".")[0])
