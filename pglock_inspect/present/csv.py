@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pglock_inspect.model import Instant, Lock, Report
+    from pglock_inspect.present.paper import Paper
 
     Cell = str | int | float | None
 
 _FORMULA = tuple("=+-@＝＋－＠")  # noqa: RUF001 - spreadsheets of East Asia take the wide ones too
 
 
-def once(reports: Sequence[Report]) -> str:
+def once(reports: Sequence[Report], paper: Paper) -> str:
     """Return one poll of all targets below a heading."""
-    return "\n".join(stream([reports]))
+    return "\n".join(stream([reports], paper))
 
 
-def stream(polls: Iterable[Sequence[Report]]) -> Iterator[str]:
+def stream(polls: Iterable[Sequence[Report]], _: Paper) -> Iterator[str]:
     """Yield the heading, then the rows of each poll that has some."""
     yield ",".join(("target", "taken_at", *_COLUMNS))
     for reports in polls:

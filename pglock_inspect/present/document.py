@@ -14,7 +14,7 @@ from pglock_inspect.model import to_datetime
 from pglock_inspect.present.text import well_formed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from pglock_inspect.keys import AdvisoryKey
@@ -52,6 +52,21 @@ def lock_documents(locks: Iterable[Lock]) -> Iterator[dict[str, Any]]:
         yield _lock(lock, None if session is None else sessions[session.pid])
 
 
+def key_fields(key: AdvisoryKey) -> dict[str, Any]:
+    """Return a key's halves and its value, as text too where a JavaScript reader would round it."""
+    value = key.value
+    fields: dict[str, Any] = {
+        "classid": key.classid,
+        "objid": key.objid,
+        "objsubid": key.objsubid,
+        "form": key.form,
+        "value": value,
+    }
+    if isinstance(value, int) and abs(value) > _EXACT_IN_A_DOUBLE:
+        fields["value_text"] = str(value)
+    return fields
+
+
 def _server(server: Server, poll_seconds: float | None) -> dict[str, Any]:
     return {
         "version": well_formed(server.version),
@@ -68,13 +83,7 @@ def _server(server: Server, poll_seconds: float | None) -> dict[str, Any]:
 def _lock(lock: Lock, session: Raw | None) -> dict[str, Any]:
     name, held = lock.name, lock.held
     return {
-        "key": {
-            "database": _text(lock.database),
-            "classid": lock.key.classid,
-            "objid": lock.key.objid,
-            "objsubid": lock.key.objsubid,
-            **_value(lock.key),
-        },
+        "key": {"database": _text(lock.database), **key_fields(lock.key)},
         "job": name and well_formed(name.text),
         "name_source": name and name.source,
         "scheme": name and name.scheme,
@@ -98,14 +107,6 @@ def _lock(lock: Lock, session: Raw | None) -> dict[str, Any]:
         "waiters": lock.waiters,
         "findings": lock.findings,
     }
-
-
-def _value(key: AdvisoryKey) -> Mapping[str, Any]:
-    value = key.value
-    document: dict[str, Any] = {"form": key.form, "value": value}
-    if isinstance(value, int) and abs(value) > _EXACT_IN_A_DOUBLE:
-        document["value_text"] = str(value)
-    return document
 
 
 def _session(session: Session) -> dict[str, Any]:

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pglock_inspect.model import Report
+    from pglock_inspect.present.paper import Paper
     from pglock_inspect.present.verdict import Verdict
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7e]+")
 
 
-def once(reports: Sequence[Report]) -> str:
+def once(reports: Sequence[Report], _: Paper) -> str:
     """Return one poll of all targets, indented for a reader."""
     return _indented([report_document(report) for report in reports])
 
 
-def stream(polls: Iterable[Sequence[Report]]) -> Iterator[str]:
+def stream(polls: Iterable[Sequence[Report]], _: Paper) -> Iterator[str]:
     """Yield each poll as it comes, one document per line."""
     for reports in polls:
         yield "\n".join(dump(report_document(report)) for report in reports)

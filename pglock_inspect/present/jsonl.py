@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pglock_inspect.model import Report
+    from pglock_inspect.present.paper import Paper
 
 __all__ = ["once", "stream"]
 
 
-def once(reports: Sequence[Report]) -> str:
+def once(reports: Sequence[Report], _: Paper) -> str:
     """Return the locks of one poll; nothing where there is none."""
     return "\n".join(_lines(reports))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LIMIT = 500  # characters of a sentence; plug-ins' output is cut at 4,096 bytes
 
 
-def text(verdicts: Sequence[Verdict]) -> str:
+def judged(verdicts: Sequence[Verdict]) -> str:
     """Return the verdicts, one per target."""
     status = worst(verdict.status for verdict in verdicts)
     several = len(verdicts) > 1
@@ -67,23 +67,28 @@ def _performance(verdict: Verdict, prefix: str) -> Iterator[str]:
     for severity in ("critical", "warning"):
         count = sum(alarm.severity == severity for alarm in verdict.alarms)
         yield _datum(f"{prefix}{severity}", str(count))
+    by_job: dict[str, list[JobState]] = {}
     for state in verdict.report.jobs:
-        yield from _job_performance(state, f"{prefix}{state.job.name}")
+        by_job.setdefault(state.job.name, []).append(state)
+    for name, states in by_job.items():
+        yield from _job_performance(states, f"{prefix}{name}")
 
 
-def _job_performance(state: JobState, label: str) -> Iterator[str]:
-    limits = state.job.limits
-    if state.database is not None and state.job.database is None:
-        label = f"{label}@{state.database}"
-    yield _datum(f"{label} held", _seconds(state.held, state.held_seconds), limits.max_held)
-    yield _datum(f"{label} waited", _seconds(state.waiters, state.wait_seconds), limits.max_wait)
-    yield _datum(f"{label} waiters", str(state.waiters))
+def _job_performance(states: Sequence[JobState], label: str) -> Iterator[str]:
+    """Yield what a job did in all its databases: labels must not change with where it is held."""
+    limits = states[0].job.limits
+    held = [state.held_seconds for state in states if state.held]
+    waited = [state.wait_seconds for state in states if state.waiters]
+    yield _datum(f"{label} held", _longest(held), limits.max_held)
+    yield _datum(f"{label} waited", _longest(waited), limits.max_wait)
+    yield _datum(f"{label} waiters", str(sum(state.waiters for state in states)))
 
 
-def _seconds(number: int, longest: float | None) -> str:
-    if number == 0:
+def _longest(ages: Sequence[float | None]) -> str:
+    if not ages:
         return "0s"
-    return "U" if longest is None else f"{longest:.3f}s"  # U: the plug-in's word for unknown
+    known = [age for age in ages if age is not None]
+    return f"{max(known):.3f}s" if known else "U"  # U: a plug-in's word for unknown
 
 
 def _datum(label: str, value: str, critical: float | None = None) -> str:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pglock_inspect.model import Totals
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pglock_inspect.keys import AdvisoryKey
     from pglock_inspect.model import Finding, JobState, Lock, Report
 
@@ -33,11 +37,7 @@ class Selection(Struct, frozen=True):
             report,
             list_locks=lambda: locks,
             jobs=tuple(state for state in report.jobs if self._takes_job(state)),
-            totals={
-                name: totals
-                for name, totals in report.totals.items()
-                if not self.databases or name in self.databases
-            },
+            totals=_count(locks),
             findings=tuple(finding for finding in report.findings if self._takes_finding(finding, shown)),
         )
 
@@ -66,3 +66,15 @@ class Selection(Struct, frozen=True):
         if finding.job is not None:  # a job that nobody holds
             return finding.job in self.jobs
         return True
+
+
+def _count(locks: tuple[Lock, ...]) -> Mapping[str, Totals]:
+    totals: dict[str, Totals] = {}
+    for lock in locks:
+        before = totals.get(lock.database or "", Totals())
+        totals[lock.database or ""] = Totals(
+            held=before.held + lock.granted,
+            waiting=before.waiting + (not lock.granted),
+            unnamed=before.unnamed + (lock.name is None),
+        )
+    return totals

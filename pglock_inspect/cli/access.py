@@ -1,0 +1,116 @@
+"""From flags, environment and configuration to watchers of servers."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from random import random
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from pglock_inspect.config import load_settings, resolve_dsn
+from pglock_inspect.errors import BadConnectionString, ConfigError
+from pglock_inspect.watch import Watcher, pause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pglock_inspect.cli.options import Access
+    from pglock_inspect.config import Settings, Target
+    from pglock_inspect.model import Report
+
+_EVERY_TARGET = "all"
+_DSN_VARIABLES = ("PGLOCK_DSN", "DATABASE_URL")
+
+
+class Source(NamedTuple):
+    """A connection string and where it was found; ``target`` is its configured name."""
+
+    dsn: str
+    origin: str
+    target: str | None = None
+
+
+def settings_of(access: Access) -> Settings:
+    """Return what is configured. Raises `ConfigError`."""
+    return load_settings(config=access.config, environ=os.environ, cwd=Path.cwd())
+
+
+def sources_of(access: Access, settings: Settings, environ: Mapping[str, str] = os.environ) -> list[Source]:
+    """Return the servers to look at: configured targets, else ``--dsn``, a variable, or libpq's defaults.
+
+    Raises `ConfigError`.
+    """
+    if access.targets:
+        if access.dsn is not None:
+            raise ConfigError("--dsn and --target exclude each other: give one of them")
+        return [
+            Source(resolve_dsn(target, environ), f"target {target.name}", target.name)
+            for target in _targets(access.targets, settings)
+        ]
+    if access.dsn is not None:
+        return [Source(access.dsn, "--dsn")]
+    for variable in _DSN_VARIABLES:
+        if environ.get(variable):
+            return [Source(environ[variable], variable)]
+    return [Source("", "the PG* variables")]
+
+
+def _targets(names: Sequence[str], settings: Settings) -> list[Target]:
+    by_name = {target.name: target for target in settings.targets}
+    if not by_name:
+        raise ConfigError("no targets are configured: add [[targets]] with name and dsn, or give --dsn")
+    if _EVERY_TARGET in names:
+        return list(settings.targets)
+    for name in names:
+        if name not in by_name:
+            raise ConfigError(f"there is no target {name!r}: configured are {', '.join(by_name)}")
+    return [by_name[name] for name in dict.fromkeys(names)]
+
+
+class Watchers:
+    """Watchers of several servers, polled at the same time: one that is away holds nobody up."""
+
+    def __init__(self, access: Access, settings: Settings) -> None:
+        self._watchers = [_watcher(source, settings) for source in sources_of(access, settings)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for watcher in self._watchers:
+            watcher.close()
+
+    def poll(self) -> list[Report]:
+        """Return one report per server."""
+        if len(self._watchers) == 1:
+            return [self._watchers[0].poll()]
+        reports: dict[Watcher, Report] = {}
+
+        def poll(watcher: Watcher) -> None:
+            reports[watcher] = watcher.poll()
+
+        # Daemons: Ctrl-C ends the program, whatever a server does.
+        threads = [threading.Thread(target=poll, args=[watcher], daemon=True) for watcher in self._watchers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [reports[watcher] for watcher in self._watchers]
+
+    def polls(self, interval: float) -> Iterator[list[Report]]:
+        """Yield polls, ``interval`` seconds apart, forever; more seldom while no server answers."""
+        failures = 0
+        while True:
+            reports = self.poll()
+            yield reports
+            failures = failures + 1 if all(report.error for report in reports) else 0
+            time.sleep(pause(interval, failures, random()))  # noqa: S311 - a jitter
+
+
+def _watcher(source: Source, settings: Settings) -> Watcher:
+    try:
+        return Watcher(source.dsn, settings, target=source.target)
+    except BadConnectionString as error:
+        raise ConfigError(f"{source.origin}: {error}") from None

@@ -1,0 +1,117 @@
+"""The ``pglock-inspect`` command: finding its commands, and what holds for all of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from pglock_inspect import __version__
+from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.options import connection_options
+from pglock_inspect.cli.output import PROGRAM, abandon_stdout, prepare, talk
+from pglock_inspect.errors import PglockInspectError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# In the order of the help. A command is a module of this package with a click command named `command`.
+COMMANDS = ("ls", "check", "key")
+
+_COMPLETION = "_PGLOCK_INSPECT_COMPLETE"
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is asked for: `check` pays for nothing else."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return one command, or None where there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"pglock_inspect.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments begin with; an unknown one is told with its near ones."""
+        if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
+    if shell is None or ctx.resilient_parsing:
+        return
+    from click.shell_completion import get_completion_class  # noqa: PLC0415
+
+    completion = get_completion_class(shell)
+    assert completion is not None
+    click.echo(completion(app, {}, PROGRAM, _COMPLETION).source())
+    ctx.exit()
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="The connection is libpq's: PG* variables, services and ~/.pgpass count.",
+)
+@connection_options
+@click.version_option(__version__, message=f"{PROGRAM} %(version)s")
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_print_completion,
+    help="Print what makes this shell complete commands and options.",
+)
+def app(**_: object) -> None:
+    """Tell which job holds which PostgreSQL advisory lock, since when, who waits, and what to do."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code. Every failure ends in one sentence on stderr."""
+    prepare()
+    if instruction := os.environ.get(_COMPLETION):
+        from click.shell_completion import shell_complete  # noqa: PLC0415
+
+        return shell_complete(app, {}, PROGRAM, _COMPLETION, instruction)
+    try:
+        with app.make_context(PROGRAM, list(arguments)) as context:
+            code = app.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as error:
+        talk(_usage(error))
+    except (click.ClickException, PglockInspectError) as error:
+        talk(str(error))
+    except BrokenPipeError:
+        abandon_stdout()
+        return ExitCode.BROKEN_PIPE
+    except (KeyboardInterrupt, click.Abort):
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        if os.environ.get("PGLOCK_DEBUG"):
+            raise
+        talk(f"unexpected {type(error).__name__}: {error} (PGLOCK_DEBUG=1 shows where)")
+    else:
+        return int(code or ExitCode.OK)
+    return ExitCode.UNKNOWN
+
+
+def _usage(error: click.UsageError) -> str:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return f"give a command: {', '.join(COMMANDS)} (see '{PROGRAM} --help')"
+    command = error.ctx.command_path if error.ctx else PROGRAM
+    message = error.format_message().rstrip(".")
+    return f"{message[:1].lower()}{message[1:]} (see '{command} --help')"

@@ -1,0 +1,62 @@
+"""``key``: the advisory-lock keys that a name has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pglock_inspect.cli.arguments import DashedArguments
+from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.options import connection_options
+from pglock_inspect.cli.output import talk, write
+from pglock_inspect.errors import UnhashableName
+from pglock_inspect.schemes import SCHEMES, scheme_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pglock_inspect.cli.options import Access
+    from pglock_inspect.present.keys import NamedKey
+
+
+@click.command("key", cls=DashedArguments, short_help="Show the keys that a name has.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--scheme", "schemes", multiple=True, metavar="SCHEME", help="Only this scheme. Repeatable.")
+@click.option(
+    "--format", "format_name", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+@connection_options
+def command(
+    access: Access, *, names: tuple[str, ...], schemes: tuple[str, ...], format_name: str
+) -> ExitCode:
+    """Show the key of NAME under each scheme, and the SQL that takes its lock.
+
+    hashtext and its relatives depend on the server: they are computed for a little-endian one with UTF-8,
+    or with --dsn or --target asked of the server itself.
+    """
+    from pglock_inspect.present import keys as present  # noqa: PLC0415
+
+    keys = [key for name in names for key in _keys(name, schemes)]
+    if access.dsn is not None or access.targets:
+        ...
+    elif any(SCHEMES[key.scheme].hashed_by_server for key in keys):
+        talk("computed as a little-endian server with UTF-8 does; --dsn asks yours")
+    write(present.as_json(keys) if format_name == "json" else present.as_table(keys))
+    return ExitCode.OK
+
+
+def _keys(name: str, schemes: Sequence[str]) -> Iterator[NamedKey]:
+    """Yield the key of a name under the schemes, or under each that has one for it."""
+    from pglock_inspect.present.keys import NamedKey  # noqa: PLC0415
+
+    for scheme in map(scheme_named, schemes or SCHEMES):
+        try:
+            key = scheme.key(name)
+        except UnhashableName:
+            if schemes:
+                raise
+            continue
+        arguments = scheme.sql_arguments(name) or key.sql_arguments
+        assert arguments is not None
+        yield NamedKey(name, scheme.name, key, arguments)

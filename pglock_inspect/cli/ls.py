@@ -1,0 +1,101 @@
+"""``ls``: the advisory locks of one poll, or of one poll after another."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+import click
+
+from pglock_inspect.cli.access import Watchers, settings_of
+from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.options import Duration, connection_options
+from pglock_inspect.cli.output import stdout_paper, talk, write
+from pglock_inspect.present.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pglock_inspect.cli.options import Access
+    from pglock_inspect.config import Settings
+    from pglock_inspect.model import Report
+    from pglock_inspect.present.paper import Paper
+
+# Each is a module of `present`.
+FORMATS = ("table", "json", "jsonl", "csv")
+
+
+class Format(Protocol):
+    """Shows the reports of one poll (one per target), or of poll after poll."""
+
+    def once(self, reports: Sequence[Report], paper: Paper) -> str:
+        """Return what one poll shows."""
+        ...
+
+    def stream(self, polls: Iterable[Sequence[Report]], paper: Paper) -> Iterator[str]:
+        """Yield what each poll shows."""
+        ...
+
+
+@click.command("ls", short_help="Show the locks of one poll.")
+@click.option("--database", "databases", multiple=True, metavar="NAME", help="Only in this database.")
+@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only of this job.")
+@click.option("--stale", is_flag=True, help="Only locks held for too long.")
+@click.option("--waiting", is_flag=True, help="Only locks that are waited for, and who waits.")
+@click.option("--format", "format_name", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--watch", is_flag=True, help="Poll again and again.")
+@click.option("--every", type=Duration(), help="With this pause; implies --watch.")
+@connection_options
+def command(
+    access: Access,
+    *,
+    databases: tuple[str, ...],
+    jobs: tuple[str, ...],
+    stale: bool,
+    waiting: bool,
+    format_name: str,
+    watch: bool,
+    every: float | None,
+) -> ExitCode:
+    """Show which job holds which advisory lock, since when, and who waits.
+
+    --format jsonl writes one lock per line, with --watch one report per line.
+    """
+    configured = settings_of(access)
+    settings = configured.with_limits(jobs=jobs)
+    selection = Selection(frozenset(databases), frozenset(jobs), stale=stale, waiting=waiting)
+    shown = cast("Format", import_module(f"pglock_inspect.present.{format_name}"))
+    with Watchers(access, settings) as watchers:
+        if watch or every is not None:
+            polls = watchers.polls(every or settings.interval)
+            selected = ([selection.of(report) for report in reports] for reports in polls)
+            for text in shown.stream(selected, stdout_paper()):
+                write(text)
+        reports = watchers.poll()
+    write(shown.once([selection.of(report) for report in reports], stdout_paper()))
+    return _conclude(reports, jobs, configured)
+
+
+def _conclude(reports: Sequence[Report], jobs: Sequence[str], configured: Settings) -> ExitCode:
+    """Say on stderr what could not be seen."""
+    code = ExitCode.OK
+    for report in reports:
+        if report.error is not None:
+            talk(report.error)
+            code = ExitCode.UNKNOWN
+    if code is ExitCode.OK:
+        known = {job.name for job in configured.jobs}
+        known |= {lock.name.text for report in reports for lock in report.locks if lock.name}
+        for job in jobs:
+            if job not in known:
+                talk(_unknown_job(job, known))
+                code = ExitCode.UNKNOWN
+    return code
+
+
+def _unknown_job(job: str, known: set[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    near = get_close_matches(job, known)
+    hint = f"did you mean {' or '.join(near)}?" if near else "check its name, or configure it under [[jobs]]"
+    return f"no job {job!r} is configured or holds a lock: {hint}"

@@ -1,0 +1,83 @@
+"""stdout is data, stderr is talk; neither ever fails on a character or shows a control character."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from pglock_inspect.errors import PglockInspectError
+from pglock_inspect.present.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pglock_inspect.present.paper import Paper
+
+PROGRAM = "pglock-inspect"
+
+_LEAST_WIDTH = 20
+
+
+class OutputFailed(PglockInspectError):
+    """What should be shown cannot be written."""
+
+
+def prepare() -> None:
+    """Let both streams write what their encoding lacks as an escape instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a closed one is None
+            stream.reconfigure(errors="backslashreplace")
+
+
+def write(text: str) -> None:
+    """Write data to stdout, at once; nothing for no data."""
+    if not text:
+        return
+    try:
+        click.echo(text, color=True)
+    except BrokenPipeError:
+        abandon_stdout()
+        raise
+    except OSError as error:
+        abandon_stdout()
+        raise OutputFailed(f"the output cannot be written: {error.strerror}") from None
+
+
+def talk(message: str) -> None:
+    """Say one sentence to the person, on stderr."""
+    with suppress(OSError):  # nobody is there to hear it
+        click.echo(f"{PROGRAM}: {printable(message)}", err=True)
+
+
+def abandon_stdout() -> None:
+    """Keep the interpreter from trying once more, when it ends, to write what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def stdout_paper(environ: Mapping[str, str] = os.environ) -> Paper:
+    """Return what stdout is to a presenter: a terminal's width and colors, or endless plain lines."""
+    from pglock_inspect.present.paper import Paper  # noqa: PLC0415  (a check draws nothing)
+    from pglock_inspect.top.terminal import look_of  # noqa: PLC0415
+
+    stdout = sys.stdout
+    terminal = stdout is not None and stdout.isatty()
+    clever = terminal and environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
+    return Paper(
+        look=look_of(stdout.encoding if stdout else "utf-8", environ),
+        width=_width(terminal=terminal, environ=environ),
+        color=(clever or bool(environ.get("FORCE_COLOR"))) and not environ.get("NO_COLOR"),
+        clears=clever,
+    )
+
+
+def _width(*, terminal: bool, environ: Mapping[str, str]) -> int | None:
+    columns = environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return max(int(columns), _LEAST_WIDTH)
+    if not terminal:
+        return None
+    return max(os.get_terminal_size(sys.stdout.fileno()).columns or 80, _LEAST_WIDTH)
