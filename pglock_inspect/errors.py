@@ -10,6 +10,15 @@ Each message is one sentence for the person who reads it at night: what happened
     ├── ConfigError           a configuration file, variable or flag that cannot be used
     ├── BadConnectionString   a connection string that libpq cannot read
     ├── ServerFailure         a server that cannot be reached or read, with the reason in a word
+    ├── LockError             the lock helper's:
+    │   ├── NotAPsycopgConnection   an object that it cannot lock on
+    │   ├── InTransaction           a connection that is in a transaction, or busy
+    │   ├── UsedAfterFork           a connection that belongs to the parent process
+    │   ├── AlreadyHeld             a lock that this very session holds already
+    │   ├── PoolerDetected          no way to hold a session-level lock through what stands in between
+    │   ├── LockTimeout             a wait that ended without the lock
+    │   ├── LockLost                a lock that was gone while the job ran
+    │   └── UncommittedWork         a transaction that the job left open, rolled back
     └── ServerUnavailable     the PostgreSQL of the demo cannot be started or stopped
 """
 
@@ -59,3 +68,39 @@ class ServerFailure(PglockInspectError):
     def __init__(self, message: str, reason: FailureReason) -> None:
         super().__init__(message)
         self.reason: FailureReason = reason
+
+
+class LockError(PglockInspectError):
+    """What the lock helper refuses, or has to tell."""
+
+
+class NotAPsycopgConnection(LockError, TypeError):
+    """An object that the lock helper cannot lock on."""
+
+
+class InTransaction(LockError):
+    """A connection that is in a transaction, or busy, where a lock needs one that is not; nothing was sent."""
+
+
+class UsedAfterFork(LockError):
+    """A connection that the parent process opened; nothing was sent."""
+
+
+class AlreadyHeld(LockError):
+    """A lock that this very session holds, where PostgreSQL would grant it once more; nothing was sent."""
+
+
+class PoolerDetected(LockError):
+    """Something answers the start-up message in the server's place; no lock was taken."""
+
+
+class LockTimeout(LockError):
+    """A lock that was not to be had in time; nothing is held."""
+
+
+class LockLost(LockError):
+    """A lock that was gone while the job ran, so that another may have run beside it."""
+
+
+class UncommittedWork(LockError):
+    """A transaction that the job left open under a session-level lock; it was rolled back."""

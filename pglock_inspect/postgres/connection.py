@@ -47,9 +47,10 @@ def connect(dsn: str) -> psycopg.Connection[Any]:
         )
     except psycopg.Error as error:
         raise failure_of(error, f"connect to {where(dsn)}", connecting=True) from None
-    for name in ("text", "name", "int8[]"):
-        connection.adapters.register_loader(name, ByteaBinaryLoader)
-    connection.adapters.register_loader("timestamptz", Int8BinaryLoader)
+    adapters = connection.adapters
+    for raw in ("text", "name", adapters.types["int8"].array_oid):
+        adapters.register_loader(raw, ByteaBinaryLoader)
+    adapters.register_loader("timestamptz", Int8BinaryLoader)
     return connection
 
 
