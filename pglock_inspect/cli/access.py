@@ -73,7 +73,7 @@ class Watchers:
     """Watchers of several servers, polled at the same time: one that is away holds nobody up."""
 
     def __init__(self, access: Access, settings: Settings) -> None:
-        self._watchers = [_watcher(source, settings) for source in sources_of(access, settings)]
+        self._watchers = [watcher_of(source, settings) for source in sources_of(access, settings)]
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +109,8 @@ class Watchers:
             time.sleep(pause(interval, failures, random()))  # noqa: S311 - a jitter
 
 
-def _watcher(source: Source, settings: Settings) -> Watcher:
+def watcher_of(source: Source, settings: Settings) -> Watcher:
+    """Return a watcher of a server. Raises `ConfigError` where its connection string cannot be read."""
     try:
         return Watcher(source.dsn, settings, target=source.target)
     except BadConnectionString as error:

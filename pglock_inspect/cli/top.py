@@ -1,0 +1,75 @@
+"""``top``: the live table."""
+
+from __future__ import annotations
+
+import sys
+from random import random
+from typing import TYPE_CHECKING
+
+import click
+
+from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.options import Duration, connection_options
+from pglock_inspect.cli.output import talk
+
+if TYPE_CHECKING:
+    from pglock_inspect.cli.options import Access
+    from pglock_inspect.watch import Watcher
+
+_SHORTEST = 0.1
+
+
+@click.command("top", short_help="Watch the locks on a screen that keeps itself up to date.")
+@click.option("--every", type=Duration(), help="Poll with this pause; + and - change it.")
+@connection_options
+def command(access: Access, *, every: float | None) -> int:
+    """Watch which job holds which advisory lock, since when, and who waits.
+
+    Keys: arrows move, Enter shows all about a lock, / filters, ? tells the others, q quits.
+    """
+    from pglock_inspect.top.terminal import is_usable  # noqa: PLC0415
+
+    if not is_usable():
+        talk("top needs a terminal to draw on, and here is none: use ls, or ls --watch")
+        return ExitCode.UNKNOWN
+
+    from pglock_inspect.cli.access import settings_of, sources_of, watcher_of  # noqa: PLC0415
+    from pglock_inspect.errors import ConfigError  # noqa: PLC0415
+
+    settings = settings_of(access)
+    source, *others = sources_of(access, settings)
+    if others:
+        raise ConfigError("top shows one server: give one --target")
+    return show(watcher_of(source, settings), every or settings.interval)
+
+
+def show(watcher: Watcher, interval: float) -> int:
+    """Show what a watcher sees until the person quits; return the exit code.
+
+    Raises `ServerFailure` where the first poll does not reach the server.
+    """
+    from pglock_inspect.top.polling import Poller  # noqa: PLC0415
+    from pglock_inspect.top.terminal import ask_background, look_of  # noqa: PLC0415
+    from pglock_inspect.watch import pause  # noqa: PLC0415
+
+    poller = Poller(
+        watcher.poll,
+        max(interval, _SHORTEST),
+        lambda interval, failures: pause(interval, failures, random()),  # noqa: S311 - a jitter
+    )
+    poller.start()
+    is_light = ask_background()
+    try:
+        from pglock_inspect.top.ui.app import TopApp  # noqa: PLC0415  (while the server answers)
+    finally:
+        light = is_light()
+    assert sys.__stderr__
+    app = TopApp(poller, watcher.target, look_of(sys.__stderr__.encoding), light=light)
+    try:
+        error = app.run()
+    finally:
+        if poller.stop():
+            watcher.close()
+    if error:
+        raise error
+    return app.return_code or ExitCode.OK

@@ -1,0 +1,253 @@
+"""All that is known of one lock, as sections of labelled text."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations, pairwise, zip_longest
+from typing import TYPE_CHECKING, NamedTuple
+
+from pglock_inspect.durations import format_duration
+from pglock_inspect.model import SEVERITIES, seconds_between, to_datetime
+from pglock_inspect.present.cells import pad, wrap
+from pglock_inspect.present.columns import held_text, label
+from pglock_inspect.present.spans import fit
+from pglock_inspect.top.rows import same_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pglock_inspect.model import (
+        Evidence,
+        Finding,
+        Held,
+        Instant,
+        Lock,
+        NameSource,
+        Prepared,
+        Report,
+        Session,
+    )
+    from pglock_inspect.present.look import Look
+    from pglock_inspect.present.spans import Meaning, Span
+
+_KNOWN_FROM: dict[Evidence, str] = {
+    "stamp": "the stamp that its holder set on taking it",
+    "prepared": "when its transaction was prepared",
+    "session_state": "how long its session has been idle: it was taken before that",
+    "transaction": "the start of its transaction: it was taken after that",
+    "statement": "the start of the running statement, which takes no such lock itself; an estimate",
+    "observed": "polls that all saw it; it may have been released and taken again between two",
+    "none": "the start of its session at most",
+}
+_NAMED_BY: dict[NameSource, str] = {
+    "config": "the configuration",
+    "query": "a string in a session's statement",
+    "application_name": "a session's application_name",
+    "names_query": "the names query",
+    "known": "the list of known software",
+}
+_SHOWN_WAITERS = 50
+_QUERY_LIMIT = 2_000
+_LABELS = 13
+_COLUMN = 54
+_GUTTER = 4
+
+
+class Entry(NamedTuple):
+    """A line of text, with what it tells before it."""
+
+    label: str
+    text: str
+    meaning: Meaning = "text"
+    label_meaning: Meaning = "quiet"
+
+
+class Section(NamedTuple):
+    """Entries under a title."""
+
+    title: str
+    entries: list[Entry]
+
+
+def describe(lock: Lock, report: Report, look: Look) -> list[Section]:
+    """Return what the report knows of a lock, what matters most first."""
+    sections = [
+        Section("Findings", list(_findings(findings_of(lock, report), look))),
+        Section("Held" if lock.granted else "Waiting", list(_age(lock, look))),
+        Section("Waiters", list(_waiters(lock, report, look))),
+        Section("Key", list(_key(lock, look))),
+    ]
+    if lock.prepared:
+        sections.append(Section("Prepared transaction", list(_prepared(lock.prepared, report, look))))
+    if lock.session:
+        sections.append(Section("Session", list(_session(lock.session, report, look))))
+    return [section for section in [*sections, general(report, look)] if section.entries]
+
+
+def general(report: Report, look: Look) -> Section:
+    """Return the findings that concern no single lock."""
+    findings = [finding for finding in report.findings if finding.key is None and not finding.about]
+    return Section("Server", list(_findings(findings, look)))
+
+
+def findings_of(lock: Lock, report: Report) -> list[Finding]:
+    """Return the findings about a lock, worst first."""
+    found = [
+        finding for finding in report.findings if finding.rule in lock.findings and _is_about(finding, lock)
+    ]
+    return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def lines_of(sections: Sequence[Section], cells: int) -> list[list[Span]]:
+    """Return the sections as lines of at most ``cells`` cells: side by side where there is room."""
+    count = max(1, min((cells + _GUTTER) // (_COLUMN + _GUTTER), len(sections)))
+    room = (cells + _GUTTER) // count - _GUTTER
+    columns = _columns([_block(section, room) for section in sections], count)
+    gutter: Span = (" " * _GUTTER, "text")
+    return [
+        [span for part in line[:-1] for span in (*fit(part, room, ""), gutter)] + line[-1]
+        for line in zip_longest(*columns, fillvalue=[])
+    ]
+
+
+def _columns(blocks: Sequence[list[list[Span]]], count: int) -> list[list[list[Span]]]:
+    """Return the blocks in ``count`` columns, in their order, so that the longest is as short as can be."""
+    divisions = [
+        [[*chain(*blocks[start:end])][1:] for start, end in pairwise((0, *cuts, len(blocks)))]
+        for cuts in combinations(range(1, len(blocks)), count - 1)
+    ]
+    return min(divisions, key=lambda columns: max(map(len, columns)))
+
+
+def _block(section: Section, cells: int) -> list[list[Span]]:
+    """Return a blank line, and a section as lines wrapped beside their labels."""
+    lines: list[list[Span]] = [[], [(section.title, "strong")]]
+    indent = _LABELS if any(len(entry.label) > len("->") for entry in section.entries) else len("-> ")
+    for entry in section.entries:
+        margin = entry.label
+        for line in wrap(entry.text, max(cells - indent, _LABELS)):
+            lines.append([(pad(margin, indent), entry.label_meaning), (line, entry.meaning)])
+            margin = ""
+    return lines
+
+
+def _is_about(finding: Finding, lock: Lock) -> bool:
+    if finding.about:
+        holder = lock.prepared.gid if lock.prepared else lock.pid
+        packed = lock.key.classid << 32 | lock.key.objid
+        return any(
+            packed in keys
+            and (group.rows.objsubid, group.rows.mode) == (lock.key.objsubid, lock.mode)
+            and holder == (group.prepared.gid if group.prepared else group.rows.pid)
+            for group, keys in finding.about
+        )
+    return finding.key == lock.key and finding.pid in {None, lock.pid}
+
+
+def _findings(findings: Iterable[Finding], look: Look) -> Iterator[Entry]:
+    for finding in findings:
+        sign = look.glyphs.of(finding.severity)
+        yield Entry(sign, look.text(finding.summary), finding.severity, finding.severity)
+        yield Entry("", look.text(finding.evidence), "quiet")
+        yield Entry(look.glyphs.then, look.text(finding.suggestion), "strong", "info")
+
+
+def _age(lock: Lock, look: Look) -> Iterator[Entry]:
+    if lock.held:
+        yield from _held(lock.held, lock.max_held, look)
+    elif lock.waited_seconds is not None:
+        yield Entry("for", format_duration(lock.waited_seconds), "strong")
+    if lock.blocked_by:
+        yield Entry("blocked by", _processes(lock.blocked_by, look), "warning")
+    if lock.queued_behind:
+        yield Entry("behind", _processes(lock.queued_behind, look))
+
+
+def _held(held: Held, max_held: float | None, look: Look) -> Iterator[Entry]:
+    yield Entry("for", held_text(held, look), "strong")
+    bounds = [
+        f"{words} {format_duration(seconds)}"
+        for words, seconds in (("at least", held.at_least), ("at most", held.at_most))
+        if seconds is not None
+    ]
+    if bounds:
+        yield Entry("proven", ", ".join(bounds))
+    yield Entry("known from", _KNOWN_FROM[held.evidence])
+    if max_held is None:
+        yield Entry("limit", "none")
+    else:
+        share = f", {held.seconds / max_held:.0%} of it used" if held.seconds and max_held else ""
+        yield Entry("limit", format_duration(max_held) + share)
+
+
+def _waiters(lock: Lock, report: Report, look: Look) -> Iterator[Entry]:
+    if not lock.granted or not lock.waiters:
+        return
+    waiting = [other for other in same_key(lock, report.locks) if not other.granted]
+    waiting.sort(key=lambda waiter: -(waiter.waited_seconds or 0.0))
+    for waiter in waiting[:_SHOWN_WAITERS]:
+        time = "" if waiter.waited_seconds is None else f"for {format_duration(waiter.waited_seconds)}"
+        application = waiter.session.application_name if waiter.session else None
+        told = ", ".join(filter(None, (time, application and look.text(application))))
+        yield Entry(f"pid {waiter.pid}", told or "waiting", "info")
+    if len(waiting) > _SHOWN_WAITERS:
+        yield Entry("", f"and {len(waiting) - _SHOWN_WAITERS} more")
+
+
+def _key(lock: Lock, look: Look) -> Iterator[Entry]:
+    key, name = lock.key, lock.name
+    if name:
+        by = f" by {name.scheme}" if name.scheme else ""
+        maybe = "perhaps, " if name.maybe else ""
+        yield Entry("name", look.text(label(lock)), "strong")
+        yield Entry("named by", f"{maybe}{_NAMED_BY[name.source]}{by}")
+        if name.product:
+            yield Entry("product", look.text(name.product))
+    if key.sql_arguments is not None:
+        yield Entry(key.form, key.sql_arguments)
+    yield Entry("pg_locks", f"classid {key.classid}, objid {key.objid}, objsubid {key.objsubid}")
+    if lock.database:
+        yield Entry("database", look.text(lock.database))
+    yield Entry("mode", lock.mode)
+    yield Entry("scope", f"{lock.scope}-level" if lock.scope else "not known: PostgreSQL does not tell")
+
+
+def _prepared(prepared: Prepared, report: Report, look: Look) -> Iterator[Entry]:
+    yield Entry("gid", look.text(prepared.gid))
+    yield Entry("prepared", _moment(prepared.prepared_at, report))
+    if prepared.owner:
+        yield Entry("owner", look.text(prepared.owner))
+
+
+def _session(session: Session, report: Report, look: Look) -> Iterator[Entry]:
+    yield Entry("pid", str(session.pid))
+    for name, value in (
+        ("user", session.user),
+        ("application", session.application_name),
+        ("client", session.client),
+        ("state", session.state),
+        ("waits for", session.wait_event),
+    ):
+        if value:
+            yield Entry(name, look.text(value))
+    for name, instant in (
+        ("state since", session.state_change),
+        ("statement", session.query_start),
+        ("transaction", session.xact_start),
+        ("connected", session.backend_start),
+    ):
+        if instant is not None:
+            yield Entry(name, _moment(instant, report))
+    if session.query:
+        yield Entry("query", look.text(session.query, _QUERY_LIMIT))
+
+
+def _moment(instant: Instant, report: Report) -> str:
+    age = max(seconds_between(instant, report.taken_at), 0.0)
+    return f"{format_duration(age)} ago ({to_datetime(instant):%Y-%m-%d %H:%M:%S} UTC)"
+
+
+def _processes(processes: Iterable[int | str], look: Look) -> str:
+    return ", ".join(
+        f"pid {process}" if isinstance(process, int) else f"prepared transaction {look.text(process)}"
+        for process in processes
+    )

@@ -1,0 +1,1 @@
+"""The half of ``top`` that draws, with Textual."""

@@ -1,0 +1,231 @@
+"""The program on the screen: reports come in from the poller, keys from the person."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import App
+from textual.binding import Binding
+from textual.containers import Container
+from textual.message import Message
+from textual.widgets import Input, Label
+
+from pglock_inspect.errors import ServerFailure
+from pglock_inspect.present.cells import wrap
+from pglock_inspect.present.glyphs import ASCII
+from pglock_inspect.top import status
+from pglock_inspect.top.details import describe, general
+from pglock_inspect.top.feed import Feed
+from pglock_inspect.top.keys import RUN, SHOW
+from pglock_inspect.top.rows import arrange, identity, matching
+from pglock_inspect.top.ui import themes
+from pglock_inspect.top.ui.help import Help
+from pglock_inspect.top.ui.painted import Band
+from pglock_inspect.top.ui.pane import Pane
+from pglock_inspect.top.ui.table import LockTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual.app import ComposeResult
+
+    from pglock_inspect.model import Lock, Report
+    from pglock_inspect.present.look import Look
+    from pglock_inspect.present.spans import Span
+    from pglock_inspect.top.polling import Poller
+    from pglock_inspect.top.rows import Identity
+
+INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+_BANNER_LINES = 3
+
+
+class TopApp(App[BaseException]):
+    """The live table; what `run` returns is the error that ended it, None where the person did.
+
+    ``clock`` is monotonic, in seconds.
+    """
+
+    TITLE = "pglock-inspect"
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (240, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-high")]  # noqa: RUF012
+    BINDINGS = [  # noqa: RUF012
+        Binding(key.keys, key.action, key.does, show=False, priority="ctrl" in key.keys)
+        for key in (*SHOW, *RUN)
+    ]
+
+    class Polled(Message):
+        """The poller has something to tell."""
+
+        def __init__(self, came: Report | BaseException) -> None:
+            super().__init__()
+            self.came = came
+
+    def __init__(
+        self,
+        poller: Poller,
+        target: str,
+        look: Look,
+        *,
+        light: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.animation_level = "none"
+        for theme in themes.ALL:
+            self.register_theme(theme)
+        few_colours = self.no_color or self.console.color_system in {None, "standard"}
+        self.theme = (themes.ANSI if few_colours else themes.LIGHT if light else themes.DARK).name
+        self._poller = poller
+        self._look = look
+        self._clock = clock
+        self._feed = Feed(target, clock())
+        self._rows: list[Lock] = []
+        self._described: Identity | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay the screen out; the style sheet says what is beside what."""
+        table = LockTable(self._look)
+        yield Band(self._header, id="header")
+        yield Band(self._banner, id="banner")
+        with Container(id="body"):
+            with Container(id="list"):
+                yield Band(table.heads, id="heads")
+                yield table
+            yield Pane(id="details")
+        with Container(id="filter"):
+            yield Label("/")
+            yield Input(placeholder="job, user, application or database", compact=True)
+        yield Band(self._hints, id="hints")
+
+    def on_mount(self) -> None:
+        """Begin to listen."""
+        if self._look.glyphs is ASCII:
+            self.add_class("-ascii")
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminated)
+        self.set_interval(1, self._redraw)
+        self._poller.listen(self._hear)
+
+    def _hear(self, came: Report | BaseException) -> None:
+        self.post_message(self.Polled(came))  # this runs in the poller's thread
+
+    @on(Polled)
+    def _take(self, message: Polled) -> None:
+        came = message.came
+        if isinstance(came, BaseException):
+            self.exit(came)
+        elif came.server is None and self._feed.shown is None:
+            self.exit(ServerFailure(came.error or "the server cannot be read", came.failure or "other"))
+        else:
+            self._feed.receive(came, self._clock())
+            self._show()
+
+    def _show(self) -> None:
+        """Show what the feed shows."""
+        if self._feed.shown:
+            self._rows = arrange(self._feed.shown.locks)
+            self._show_rows()
+
+    def _show_rows(self) -> None:
+        rows = matching(self._rows, self.query_one(Input).value)
+        empty = "No advisory lock is held or waited for."
+        if self._rows:
+            empty = f"None of {len(self._rows)} locks matches the filter. Esc clears it."
+        self.query_one(LockTable).show(rows, empty)
+        self._redraw()
+
+    @on(LockTable.Selected)
+    def _describe(self, message: LockTable.Selected) -> None:
+        report, lock = self._feed.shown, message.lock
+        assert report
+        which = identity(lock) if lock else None
+        sections = describe(lock, report, self._look) if lock else [general(report, self._look)]
+        self.query_one("#details", Pane).show(sections, anew=which != self._described)
+        self._described = which
+        self.query_one("#hints", Band).redraw()
+
+    def _redraw(self) -> None:
+        for band in self.query(Band):
+            band.redraw()
+
+    def _header(self, cells: int) -> Sequence[Sequence[Span]]:
+        now, interval = self._clock(), self._poller.interval
+        return [
+            status.title_line(self._feed, cells, self._look, interval=interval, now=now),
+            status.counts_line(self._feed.shown, cells, self._look),
+        ]
+
+    def _banner(self, cells: int) -> Sequence[Sequence[Span]]:
+        told = status.banner(self._feed, self._poller.interval, self._clock(), self._look)
+        return [[(line, meaning)] for text, meaning in told for line in wrap(text, cells)][:_BANNER_LINES]
+
+    def _hints(self, cells: int) -> Sequence[Sequence[Span]]:
+        place, wanted = self.query_one(LockTable).position, self.query_one(Input).value
+        return [status.hints_line(self._mode, place, wanted, cells, self._look)]
+
+    @property
+    def _mode(self) -> status.Mode:
+        focused = self.focused
+        return "filter" if isinstance(focused, Input) else "details" if isinstance(focused, Pane) else "table"
+
+    def on_descendant_focus(self) -> None:
+        """Tell the keys of what has the focus now."""
+        self.query_one("#hints", Band).redraw()
+
+    def action_pause(self) -> None:
+        """Hold what is shown, or go on."""
+        self._feed.toggle_pause(self._clock())
+        self._show()
+        self._redraw()
+
+    def action_interval(self, steps: int) -> None:
+        """Poll more or less often."""
+        now = self._poller.interval
+        beyond = [seconds for seconds in INTERVALS if (seconds > now if steps > 0 else seconds < now)]
+        if beyond:
+            self._poller.interval = min(beyond) if steps > 0 else max(beyond)
+            self._redraw()
+
+    def action_details(self) -> None:
+        """Give the details the whole screen, or a part of it again."""
+        self.screen.toggle_class("-details")
+        self.query_one("#details" if self.screen.has_class("-details") else LockTable).focus()
+
+    def action_leave(self) -> None:
+        """Leave the details, else the filter."""
+        if self.screen.has_class("-details"):
+            self.action_details()
+        else:
+            self.query_one(Input).value = ""
+            self.query_one(LockTable).focus()
+
+    def action_filter(self) -> None:
+        """Open the line that a filter is typed in."""
+        self.screen.remove_class("-details")
+        self.screen.add_class("-filtering")
+        self.query_one(Input).focus()
+
+    @on(Input.Changed)
+    def _filter_changed(self) -> None:
+        self._show_rows()
+
+    @on(Input.Submitted)
+    def _filter_done(self) -> None:
+        self.query_one(LockTable).focus()
+
+    @on(Input.Blurred)
+    def _filter_left(self) -> None:
+        self.screen.remove_class("-filtering")
+
+    def action_help(self) -> None:
+        """Show what the keys do."""
+        self.push_screen(Help())
+
+    def _terminated(self) -> None:
+        self.exit(return_code=128 + signal.SIGTERM)

@@ -1,0 +1,60 @@
+"""Labelled text that scrolls: the details of a lock, the help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+
+from pglock_inspect.top.details import lines_of
+from pglock_inspect.top.ui.painted import Painted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.strip import Strip
+
+    from pglock_inspect.present.spans import Span
+    from pglock_inspect.top.details import Section
+
+
+class Pane(Painted, ScrollView, can_focus=True):
+    """Sections of text, wrapped to the width."""
+
+    BINDINGS = [  # noqa: RUF012 - arrows and the like come with every widget that scrolls
+        Binding("k", "scroll_up", show=False),
+        Binding("j", "scroll_down", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    def __init__(self, sections: Sequence[Section] = (), *, id: str) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._sections = sections
+        self._lines: list[list[Span]] = []
+
+    def show(self, sections: Sequence[Section], *, anew: bool) -> None:
+        """Show these sections; from the top where they are about something else (``anew``)."""
+        self._sections = sections
+        self._wrap()
+        if anew:
+            self.scroll_to(y=0, animate=False)
+
+    def on_resize(self) -> None:
+        """Wrap to the new width."""
+        self._wrap()
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line of those in sight."""
+        row = y + self.scroll_offset.y
+        return self.paint(self._lines[row] if row < len(self._lines) else ())
+
+    def _wrap(self) -> None:
+        old, self._lines = self._lines, lines_of(self._sections, self.scrollable_content_region.width)
+        self.virtual_size = Size(self.size.width, len(self._lines))
+        top = self.scroll_offset.y
+        for row in range(top, top + self.size.height):
+            if old[row : row + 1] != self._lines[row : row + 1]:
+                self.refresh_line(row)
