@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pglock_inspect.model import to_datetime
 from pglock_inspect.present.document import lock_documents
 from pglock_inspect.present.json import dump, stream
+from pglock_inspect.present.text import well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +25,6 @@ def once(reports: Sequence[Report], _: Paper) -> str:
 
 def _lines(reports: Sequence[Report]) -> Iterator[str]:
     for report in reports:
-        origin = {"target": report.target, "taken_at": to_datetime(report.taken_at)}
+        origin = {"target": well_formed(report.target), "taken_at": to_datetime(report.taken_at)}
         for lock in lock_documents(report.locks):
             yield dump(origin | lock)

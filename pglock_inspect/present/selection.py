@@ -32,13 +32,18 @@ class Selection(Struct, frozen=True):
         if self == Selection():
             return report
         locks = tuple(lock for lock in report.locks if self._takes(lock))
-        shown = {(lock.pid, lock.key) for lock in locks}
+        by_process = {(lock.pid, lock.key) for lock in locks}
+        by_database = {(lock.database, lock.key) for lock in locks}
         return replace(
             report,
             list_locks=lambda: locks,
             jobs=tuple(state for state in report.jobs if self._takes_job(state)),
             totals=_count(locks),
-            findings=tuple(finding for finding in report.findings if self._takes_finding(finding, shown)),
+            findings=tuple(
+                finding
+                for finding in report.findings
+                if self._takes_finding(finding, by_process, by_database)
+            ),
         )
 
     def _takes(self, lock: Lock) -> bool:
@@ -54,15 +59,20 @@ class Selection(Struct, frozen=True):
             not self.databases or state.database is None or state.database in self.databases
         )
 
-    def _takes_finding(self, finding: Finding, shown: set[tuple[int | None, AdvisoryKey]]) -> bool:
+    def _takes_finding(
+        self,
+        finding: Finding,
+        by_process: set[tuple[int | None, AdvisoryKey]],
+        by_database: set[tuple[str | None, AdvisoryKey]],
+    ) -> bool:
         if finding.about:
             return any(
-                (group.rows.pid, group.rows.key(packed)) in shown
+                (group.rows.pid, group.rows.key(packed)) in by_process
                 for group, keys in finding.about
                 for packed in keys
             )
         if finding.key is not None:
-            return any(key == finding.key for _, key in shown)
+            return (finding.database, finding.key) in by_database
         if finding.job is not None:  # a job that nobody holds
             return finding.job in self.jobs
         return True

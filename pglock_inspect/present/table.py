@@ -65,13 +65,13 @@ def _heading(report: Report, paper: Paper) -> Iterator[str]:
     time = f"{to_datetime(report.taken_at):%Y-%m-%d %H:%M:%S} UTC"
     target = look.text(report.target)
     if server is None:
-        yield from _wrapped([(target, "strong")], f"  {time}  {look.text(report.error or '')}", paper)
+        yield from _wrapped((target, "strong"), f"  {time}  {look.text(report.error or '')}", paper)
         return
     waiting = sum(not lock.granted for lock in report.locks)
     counts = f"{len(report.locks) - waiting} held, {waiting} waiting"
     place = f"{look.text(server.database)}  PostgreSQL {look.text(server.version)}"
     standby = "  standby" if server.in_recovery else ""
-    yield from _wrapped([(target, "strong")], f"  {place}{standby}  {time}  {counts}", paper)
+    yield from _wrapped((target, "strong"), f"  {place}{standby}  {time}  {counts}", paper)
 
 
 def _table(locks: Sequence[Lock], paper: Paper) -> Iterator[str]:
@@ -149,17 +149,17 @@ def _seconds(lock: Lock) -> float:
 def _finding(finding: Finding, paper: Paper) -> Iterator[str]:
     look, severity = paper.look, finding.severity
     head = f"{look.glyphs.of(severity)} {severity.upper()}"
-    yield from _wrapped([(head, severity)], f"  {look.text(finding.summary)}", paper)
+    yield from _wrapped((head, severity), f"  {look.text(finding.summary)}", paper)
     # Not wrapped: it is there to be copied.
     yield paper.line([("  do: ", "quiet"), (look.text(finding.suggestion), "text")])
 
 
-def _wrapped(head: list[Span], text: str, paper: Paper) -> Iterator[str]:
+def _wrapped(head: Span, text: str, paper: Paper) -> Iterator[str]:
+    start, meaning = head
     if paper.width is None:
-        yield paper.line([*head, (text, "text")])
+        yield paper.line([head, (text, "text")])
         return
-    start = "".join(text for text, _ in head)
     first, *rest = wrap(start + text, paper.width - len(_GAP))
-    yield paper.line([*head, (first[len(start) :], "text")])
+    yield paper.line([(first[: len(start)], meaning), (first[len(start) :], "text")])
     for line in rest:
         yield paper.line([(_GAP + line, "text")])
