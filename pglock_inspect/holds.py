@@ -8,7 +8,7 @@ tells of itself, into proven bounds and a best estimate.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +36,18 @@ CLOCK_STEP_SECONDS = 1.0
 _MAY_LOCK_WITHIN = re.compile(r"advisory|^\s*(?:call|do)\b", re.IGNORECASE)
 
 
+STAMP_SECONDS = 1.0
+"""What a stamp counts in: the lock was taken within that long after it."""
+
+
+class StampMismatch(NamedTuple):
+    """A lock that looks like a stamp and does not count as one, with the reason."""
+
+    group: HoldGroup
+    key: int
+    reason: str
+
+
 class History(Struct, frozen=True):
     """What all polls so far have shown.
 
@@ -50,6 +62,7 @@ class History(Struct, frozen=True):
     comparable_from: Instant | None = None
     clock_step: float | None = None
     stepped_at_poll: int | None = None
+    stamp_mismatches: tuple[StampMismatch, ...] = ()
 
 
 def fold(history: History, snapshot: Snapshot, book: NameBook) -> History:
@@ -64,7 +77,9 @@ def fold(history: History, snapshot: Snapshot, book: NameBook) -> History:
         groups += _Fold(rows, snapshot, book, poll, absent_at).groups(earlier, same_book=book is history.book)
     if step:
         history = replace(history, comparable_from=step[0], clock_step=step[1], stepped_at_poll=poll)
-    return replace(history, poll=poll, snapshot=snapshot, book=book, groups=tuple(groups))
+    return replace(
+        history, poll=poll, snapshot=snapshot, book=book, groups=tuple(groups), stamp_mismatches=()
+    )
 
 
 def _clock_step(before: Snapshot | None, now: Snapshot) -> tuple[Instant, float] | None:
@@ -226,12 +241,17 @@ def held(group: HoldGroup, history: History, scope: Scope | None = None) -> Held
     prepared = age(group.prepared.prepared_at, history) if group.prepared else None
     session_state = age(session.state_change, history) if session and session.idle else None
     at_least = prepared if prepared is not None else session_state
+    stamp = _stamp_age(group, history)
+    stamped = None if stamp is None else stamp + STAMP_SECONDS
     connected, unseen = age(group.backend_start, history), age(group.sighting.absent_at, history)
-    at_most = min((bound for bound in (connected, unseen, transaction) if bound is not None), default=None)
+    bounds = (connected, unseen, transaction, stamped)
+    at_most = min((bound for bound in bounds if bound is not None), default=None)
 
     evidence: Evidence = "none"
     seconds: float | None = None
-    if prepared is not None:
+    if stamp is not None:
+        evidence, seconds = "stamp", stamp
+    elif prepared is not None:
         evidence, seconds = "prepared", prepared
     elif transaction is not None:
         evidence, seconds = "transaction", transaction
@@ -251,6 +271,14 @@ def held(group: HoldGroup, history: History, scope: Scope | None = None) -> Held
         seconds = max(seconds, at_least or 0.0)
         seconds = seconds if at_most is None else min(seconds, at_most)
     return Held(seconds, at_least, at_most, evidence)
+
+
+def _stamp_age(group: HoldGroup, history: History) -> float | None:
+    if group.stamp is None:
+        return None
+    assert history.snapshot is not None
+    # The second that a stamp names may end after the poll.
+    return age(Instant(min(group.stamp, history.snapshot.taken_at)), history)
 
 
 def waited(group: HoldGroup, history: History) -> float | None:

@@ -33,7 +33,7 @@ def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Rep
 
 def _totals(scene: Scene) -> Mapping[str, Totals]:
     held, waiting, unnamed = Counter[str](), Counter[str](), Counter[str]()
-    for group in scene.history.groups:
+    for group in scene.groups:
         database = scene.database_name(group)
         (held if group.rows.granted else waiting)[database] += len(group.keys)
         unnamed[database] += sum(len(subject.keys) for subject in group.subjects if subject.name is None)
@@ -42,7 +42,7 @@ def _totals(scene: Scene) -> Mapping[str, Totals]:
 
 def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]:
     by_job: dict[str, list[tuple[HoldGroup, Subject]]] = {}
-    for group in scene.history.groups:
+    for group in scene.groups:
         for subject in group.subjects:
             if subject.name and subject.name.job:
                 by_job.setdefault(subject.name.job.name, []).append((group, subject))
@@ -74,9 +74,7 @@ def _list_locks(scene: Scene, findings: Sequence[Finding]) -> tuple[Lock, ...]:
     for finding in findings:
         for group, keys in finding.about:
             marks.setdefault(id(group), []).append((keys, finding))
-    return tuple(
-        lock for group in scene.history.groups for lock in _locks_of(scene, group, marks.get(id(group), []))
-    )
+    return tuple(lock for group in scene.groups for lock in _locks_of(scene, group, marks.get(id(group), [])))
 
 
 def _locks_of(

@@ -14,6 +14,7 @@ from pglock_inspect.model import Report, to_instant
 from pglock_inspect.names import ConfiguredNames, NameBook
 from pglock_inspect.postgres import Reader, where
 from pglock_inspect.report import make_report
+from pglock_inspect.stamps import settle_stamps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +104,7 @@ class Watcher:
         before = self._history.snapshot
         if before and before.server.started_at != snapshot.server.started_at:
             self._history = History()  # another server, or this one restarted: nothing of before is held
-        self._history = fold(self._history, snapshot, self._book)
+        self._history = settle_stamps(fold(self._history, snapshot, self._book))
         scene = Scene(self._history, self._settings.limits, self._settings.jobs)
         return make_report(self.target, scene, judge(scene, self._settings.rules))
 

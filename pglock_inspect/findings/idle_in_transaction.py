@@ -24,7 +24,6 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
         idle = scene.age(session.state_change)
         if idle is None or idle < after:
             continue
-        name = subject.name
         aborted = session.state == "idle in transaction (aborted)"
         yield finding_about(
             scene,

@@ -11,6 +11,7 @@ from pglock_inspect.findings.idle_in_transaction import IDLE_IN_TRANSACTION
 from pglock_inspect.findings.no_pg_monitor import NO_PG_MONITOR
 from pglock_inspect.findings.prepared import PREPARED
 from pglock_inspect.findings.stale import STALE
+from pglock_inspect.findings.stamp_mismatch import STAMP_MISMATCH
 from pglock_inspect.findings.unnamed import UNNAMED
 from pglock_inspect.findings.waiting_long import WAITING_LONG
 from pglock_inspect.model import SEVERITIES, RuleSettings
@@ -28,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     IDLE_IN_TRANSACTION,
     WAITING_LONG,
     COULD_BE_STALE,
+    STAMP_MISMATCH,
     UNNAMED,
     NO_PG_MONITOR,
 )

@@ -58,14 +58,19 @@ class Scene(Struct, frozen=True, dict=True):
         return self.history.snapshot
 
     @cached_property
+    def groups(self) -> tuple[HoldGroup, ...]:
+        """All that is held or waited for, without stamps: they are shown with the lock they are about."""
+        return tuple(group for group in self.history.groups if not group.is_stamp)
+
+    @cached_property
     def holds(self) -> tuple[HoldGroup, ...]:
         """The groups whose locks are granted."""
-        return tuple(group for group in self.history.groups if group.rows.granted)
+        return tuple(group for group in self.groups if group.rows.granted)
 
     @cached_property
     def waits(self) -> tuple[HoldGroup, ...]:
         """The groups that wait, those that have waited longest first."""
-        waiting = [group for group in self.history.groups if not group.rows.granted]
+        waiting = [group for group in self.groups if not group.rows.granted]
         return tuple(sorted(waiting, key=lambda group: (-(self.waited(group) or 0.0), group.rows.pid or 0)))
 
     @cached_property

@@ -29,6 +29,7 @@ _BY_TEXT: tuple[tuple[FailureReason, re.Pattern[str]], ...] = (
     ),
     ("timeout", re.compile(r"timeout|timed out|canceling statement due to", re.IGNORECASE)),
 )
+_PREAMBLE = re.compile(r"^connection failed: (?:connection to server (?:at|on socket) .*? failed: )?")
 _BY_CLASS: tuple[tuple[FailureReason, tuple[type[Exception], ...]], ...] = (
     ("timeout", (pg.ConnectionTimeout, pg.QueryCanceled, pg.LockNotAvailable)),
     ("too_many_connections", (pg.TooManyConnections,)),
@@ -78,7 +79,7 @@ def _said(error: psycopg.Error) -> str:
     message = error.diag.message_primary or str(error)
     lines = [line.strip() for line in message.splitlines()]
     first = next((line for line in lines if line), type(error).__name__)
-    return re.sub(r"^connection failed: ", "", first).rstrip(".:")
+    return _PREAMBLE.sub("", first).rstrip(".:")
 
 
 def bad_conninfo(error: psycopg.ProgrammingError) -> str:
