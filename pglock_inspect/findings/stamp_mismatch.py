@@ -25,7 +25,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             Subject(None, frozenset({key})),
             rule="stamp-mismatch",
             severity="info",
-            summary=f"key {shown}, held by {words.holder(group)}, is like a stamp but does not count: {reason}",
+            summary=f"key {shown} of {words.holder(group)} looks like a stamp but does not count: {reason}",
             evidence=f"shared lock {shown} in database {scene.database_name(group)}",
             suggestion="take the stamp once, in the same session, right after its lock was granted",
         )
