@@ -16,14 +16,13 @@ from pglock_inspect.postgres.connection import address, connect, where
 from pglock_inspect.postgres.directory import Directory
 from pglock_inspect.postgres.failures import failure_of
 from pglock_inspect.postgres.queries import query
+from pglock_inspect.postgres.queue import ask_who_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
-    from pglock_inspect.model import LockRows
 
-_MOST_WAITERS_ASKED = 64
 _FUNCTIONS: Mapping[str, LiteralString] = {
     "locks": "pg_catalog.pg_lock_status()",
     "activity": "pg_catalog.pg_stat_get_activity(NULL)",
@@ -131,17 +130,19 @@ class Reader:
         answered_at = self._clock()
         held = self._locks.advisory(lock_rows)
         self._directory.refresh_for(held, session_rows)
+        sessions = self._sessions.sessions(session_rows, self._directory)
+        other_waits = rows.other_waits(lock_rows)
         return Snapshot(
             taken_at=Instant(taken_at),
             asked_at=asked_at,
             answered_at=answered_at,
             server=replace(self._server, in_recovery=in_recovery, privileged=self._directory.privileged),
             locks=held,
-            sessions=self._sessions.sessions(session_rows, self._directory),
+            sessions=sessions,
             prepared=rows.prepared(lock_rows, prepared_rows, self._directory),
             databases=self._directory.databases,
-            other_waits=rows.other_waits(lock_rows),
-            blocking=self._ask_who_blocks(held),
+            other_waits=other_waits,
+            blocking=ask_who_blocks(clock, held, other_waits, sessions),
             lock_table_rows=rows.slots(lock_rows),
             poll_seconds=self._clock() - asked_at,
         )
@@ -168,17 +169,3 @@ class Reader:
             name: sql.SQL(query(name)).format(**{k: sql.SQL(v) for k, v in composed.items()})
             for name in ("clock", "locks", "activity", "prepared")
         }
-
-    def _ask_who_blocks(self, locks: Sequence[LockRows]) -> Mapping[int, tuple[int, ...]]:
-        """Return who is ahead of the waiters in a queue of several: that alone the rows do not tell."""
-        waiters: dict[tuple[int, int, int], list[int]] = {}
-        for group in locks:
-            if not group.granted and group.pid is not None:
-                for key in group.keys:
-                    waiters.setdefault((group.database, group.objsubid, key), []).append(group.pid)
-        pids = [pid for queue in waiters.values() if len(queue) > 1 for pid in queue]
-        if not pids:
-            return {}
-        cursor = self._cursors[0]
-        cursor.execute(query("blocking"), (pids[:_MOST_WAITERS_ASKED],))
-        return {pid: tuple(dict.fromkeys(blockers)) for pid, blockers in cursor.fetchall()}
