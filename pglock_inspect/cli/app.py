@@ -103,7 +103,8 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if os.environ.get("PGLOCK_DEBUG"):
             raise
-        talk(f"unexpected {type(error).__name__}: {error} (PGLOCK_DEBUG=1 shows where)")
+        # Without its text, which may quote a password.
+        talk(f"something unforeseen went wrong ({type(error).__name__}): PGLOCK_DEBUG=1 shows where")
     else:
         return int(code or ExitCode.OK)
     return ExitCode.UNKNOWN
