@@ -175,12 +175,12 @@ def test_a_restart_keeps_data_and_address(start_server: StartServer, mode: StopM
 
 def test_a_killed_server_recovers(start_server: StartServer) -> None:
     server = start_server()
-    session = psycopg.connect(server.dsn(), autocommit=True)
-    session.execute("CREATE TABLE kept AS SELECT 42 AS answer")
-    server.kill()
-    with pytest.raises(psycopg.OperationalError):
-        session.execute("SELECT 1")
-    server.start()
+    with psycopg.connect(server.dsn(), autocommit=True) as cut:
+        cut.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+        server.kill()
+        server.start()
+        with pytest.raises(psycopg.OperationalError):
+            cut.execute("SELECT 1")
     with psycopg.connect(server.dsn()) as connection:
         assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
 
