@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 CLOCK_STEP_SECONDS = 1.0
 """How far the two clocks may drift apart between polls before it is called a step."""
 
+_MOST_APPLICATIONS = 4
 _MAY_LOCK_WITHIN = re.compile(r"advisory|^\s*(?:call|do)\b", re.IGNORECASE)
 
 
@@ -196,7 +197,10 @@ class _Fold:
         prepared = (
             self.snapshot.prepared.get(self.rows.virtual_transaction) if self.rows.pid is None else None
         )
-        return HoldGroup(self.rows, keys, subjects, sighting, session, prepared, backend_start, xact_start)
+        applications = _applications(before.applications if before else (), session)
+        return HoldGroup(
+            self.rows, keys, subjects, sighting, session, prepared, backend_start, xact_start, applications
+        )
 
 
 def _session_of(rows: LockRows, snapshot: Snapshot) -> Session | None:
@@ -213,6 +217,13 @@ def _differ(one: Instant | None, other: Instant | None) -> bool:
 
 def _application(session: Session | None) -> str | None:
     return session.application_name if session else None
+
+
+def _applications(before: tuple[str, ...], session: Session | None) -> tuple[str, ...]:
+    name = _application(session)
+    if not name or name in before or len(before) >= _MOST_APPLICATIONS:
+        return before
+    return (*before, name)
 
 
 def _transaction_level(subjects: tuple[Subject, ...]) -> frozenset[int]:

@@ -262,7 +262,8 @@ class HoldGroup(Struct, frozen=True, eq=False):
     """Locks of one process in one mode that were first seen together: held, or waited for.
 
     They share all that can be known of their age, so that 100,000 locks of a session cost what one does.
-    ``subjects`` divides ``keys`` by name. ``backend_start`` and ``xact_start`` are the last ones seen.
+    ``subjects`` divides ``keys`` by name. ``backend_start`` and ``xact_start`` are the last ones seen,
+    ``applications`` the first few names that the session went by while it held them.
     ``stamp`` is when the holder says that it took the lock; a group that ``is_stamp`` says so of another.
     """
 
@@ -274,6 +275,7 @@ class HoldGroup(Struct, frozen=True, eq=False):
     prepared: Prepared | None = None
     backend_start: Instant | None = None
     xact_start: Instant | None = None
+    applications: tuple[str, ...] = ()
     stamp: Instant | None = None
     is_stamp: bool = False
 

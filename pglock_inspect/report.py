@@ -62,6 +62,7 @@ def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]
                 stale=sum(len(s.keys) for g, s in holds if id(g) in stale),
                 held_seconds=_longest(scene.held(g, s).seconds for g, s in holds),
                 wait_seconds=_longest(scene.waited(g) for g, _ in waits),
+                last_held=scene.runs[job.name].last_held if job.name in scene.runs else None,
             )
 
 

@@ -14,10 +14,11 @@ from pglock_inspect.model import Report, to_instant
 from pglock_inspect.names import ConfiguredNames, NameBook
 from pglock_inspect.postgres import Reader, where
 from pglock_inspect.report import make_report
+from pglock_inspect.runs import JobRuns, note_runs
 from pglock_inspect.stamps import settle_stamps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     from pglock_inspect.config import Settings
@@ -53,6 +54,7 @@ class Watcher:
         self._clock, self._sleep, self._random = clock, sleep, random
         self._book = NameBook(ConfiguredNames(settings.jobs))
         self._history = History()
+        self._runs: Mapping[str, JobRuns] = {}
         self._reader: Reader | None = None
 
     def __enter__(self) -> Self:
@@ -105,7 +107,8 @@ class Watcher:
         if before and before.server.started_at != snapshot.server.started_at:
             self._history = History()  # another server, or this one restarted: nothing of before is held
         self._history = settle_stamps(fold(self._history, snapshot, self._book))
-        scene = Scene(self._history, self._settings.limits, self._settings.jobs)
+        self._runs = note_runs(self._runs, self._history, self._settings.jobs)
+        scene = Scene(self._history, self._settings.limits, self._settings.jobs, self._runs)
         return make_report(self.target, scene, judge(scene, self._settings.rules))
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from pglock_inspect import holds
 from pglock_inspect.holds import History
-from pglock_inspect.model import HoldGroup, Job, Limits, Snapshot
+from pglock_inspect.model import HoldGroup, Job, Limits, OtherWait, Snapshot
+from pglock_inspect.runs import JobRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pglock_inspect.keys import AdvisoryKey
     from pglock_inspect.model import Held, Instant, Name, Scope, Subject
@@ -44,12 +46,21 @@ Place = tuple[int, int, int]
 """Where locks meet: database oid, objsubid, packed key."""
 
 
+class Wait(NamedTuple):
+    """What a process waits for, an advisory lock or another, and for how many seconds."""
+
+    seconds: float | None
+    advisory: HoldGroup | None = None
+    other: OtherWait | None = None
+
+
 class Scene(Struct, frozen=True, dict=True):
     """One poll and what led up to it, under the limits that people set."""
 
     history: History
     limits: Limits = Limits()
     jobs: tuple[Job, ...] = ()
+    runs: Mapping[str, JobRuns] = {}
 
     @property
     def snapshot(self) -> Snapshot:
@@ -107,6 +118,35 @@ class Scene(Struct, frozen=True, dict=True):
             for holder in self.contended.get(place, ())
             if holder.rows.mode in conflicting and holder.rows.pid != waiter.rows.pid
         )
+
+    def wait_of(self, pid: int | None) -> Wait | None:
+        """Return what a process waits for, None where it does not."""
+        return self._waits_by_pid.get(pid) if pid is not None else None
+
+    @cached_property
+    def _waits_by_pid(self) -> Mapping[int, Wait]:
+        waits = {}
+        for group in self.waits:
+            if group.rows.pid is not None:
+                waits[group.rows.pid] = Wait(self.waited(group), advisory=group)
+        for other in self.snapshot.other_waits:
+            session = self.snapshot.sessions.get(other.pid)
+            # Before PostgreSQL 14 only the statement's start is known: the wait is part of it.
+            began = other.waitstart or (session.query_start if session else None)
+            waits[other.pid] = Wait(self.age(began), other=other)
+        return waits
+
+    def roots(self, pid: int | None) -> tuple[int, ...]:
+        """Return who blocks a process in the end and waits for nobody; 0 is a prepared transaction."""
+        blocking = self.snapshot.blocking
+        seen: dict[int, None] = {}
+        ahead = list(blocking.get(pid, ())) if pid is not None else []
+        while ahead:
+            blocker = ahead.pop()
+            if blocker not in seen:
+                seen[blocker] = None
+                ahead += blocking.get(blocker, ())
+        return tuple(sorted(blocker for blocker in seen if not blocking.get(blocker)))
 
     def held(self, group: HoldGroup, subject: Subject) -> Held:
         """Return how long those keys of a group have been held, by their scope where it is known."""

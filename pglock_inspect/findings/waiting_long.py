@@ -46,7 +46,7 @@ def _blocked_by(blockers: tuple[HoldGroup, ...]) -> str:
 
 
 def _suggestion(waiter: HoldGroup, blockers: tuple[HoldGroup, ...]) -> str:
-    give_up = f"pglock-inspect kill {waiter.rows.pid} --cancel"
+    give_up = words.end_waiter(waiter)
     if not blockers:
         return f"give up waiting: {give_up}"
     return (

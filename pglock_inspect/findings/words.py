@@ -8,7 +8,12 @@ from pglock_inspect.durations import format_duration
 from pglock_inspect.findings.scene import only_key
 
 if TYPE_CHECKING:
-    from pglock_inspect.model import Held, HoldGroup, Subject
+    from collections.abc import Iterable
+
+    from pglock_inspect.findings.scene import Wait
+    from pglock_inspect.model import Held, HoldGroup, Session, Subject
+
+_LONGEST_STATEMENT = 80
 
 
 def title(group: HoldGroup, subject: Subject) -> str:
@@ -47,11 +52,34 @@ def age(held: Held) -> str:
     return f"{', '.join(parts)} (evidence: {held.evidence})"
 
 
+def statement(session: Session) -> str:
+    """Return the beginning of a session's last statement, on one line."""
+    text = " ".join((session.query or "").split())
+    return text if len(text) <= _LONGEST_STATEMENT else f"{text[:_LONGEST_STATEMENT]}…"
+
+
+def wait(waiting: Wait) -> str:
+    """Return what a process waits for."""
+    if waiting.other:
+        return f"a {waiting.other.locktype} lock ({waiting.other.mode})"
+    return title(waiting.advisory, waiting.advisory.subjects[0]) if waiting.advisory else "a lock"
+
+
+def pids(blockers: Iterable[int | str]) -> str:
+    """Return who blocks, as ``pg_blocking_pids()`` says it: 0 is a prepared transaction."""
+    return ", ".join(f"pid {pid}" if pid else "a prepared transaction" for pid in blockers) or "nobody"
+
+
 def end_holder(group: HoldGroup) -> str:
     """Return the command that ends a holder."""
     if group.prepared:
         return rollback_prepared(group)
     return f"pglock-inspect kill {group.rows.pid} --terminate"
+
+
+def end_waiter(group: HoldGroup) -> str:
+    """Return the command that makes a waiter give up."""
+    return f"pglock-inspect kill {group.rows.pid} --cancel"
 
 
 def rollback_prepared(group: HoldGroup) -> str:

@@ -1,0 +1,41 @@
+"""``many-locks-one-session``: one session holds very many advisory locks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pglock_inspect.findings import words
+from pglock_inspect.findings.rule import Rule
+from pglock_inspect.model import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pglock_inspect.findings.scene import Scene
+    from pglock_inspect.model import HoldGroup
+
+
+def find(scene: Scene, most: float) -> Iterator[Finding]:
+    """Yield a finding for each session that holds ``most`` advisory locks or more."""
+    by_pid: dict[int, list[HoldGroup]] = {}
+    for group in scene.holds:
+        if group.rows.pid is not None:
+            by_pid.setdefault(group.rows.pid, []).append(group)
+    for pid, groups in by_pid.items():
+        number = sum(len(group.keys) for group in groups)
+        if number >= most:
+            yield Finding(
+                rule="many-locks-one-session",
+                severity="warning",
+                summary=f"{words.holder(groups[0])} holds {number:,} advisory locks",
+                evidence=f"{number:,} of {scene.snapshot.lock_table_rows:,} rows of the lock table, of which "
+                f"{scene.snapshot.server.lock_slots_guaranteed:,} are guaranteed",
+                suggestion="look for a lock in a loop or in a WHERE clause that runs before LIMIT; "
+                "SELECT pg_advisory_unlock_all() in that session frees them",
+                pid=pid,
+                database=scene.database_name(groups[0]),
+                about=tuple((group, group.keys) for group in groups),
+            )
+
+
+MANY_LOCKS_ONE_SESSION = Rule("many-locks-one-session", find, threshold=100, unit="number")

@@ -1,0 +1,65 @@
+"""When each configured job was last seen to hold its lock, over restarts of servers and watchers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pglock_inspect.model import Instant, seconds_between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pglock_inspect.holds import History
+    from pglock_inspect.model import Job
+
+
+class JobRuns(Struct, frozen=True):
+    """What watching has shown of a job's runs.
+
+    Since ``watched_since`` no two polls were further apart than half of the job's ``min_held``: a run in
+    that time was seen. ``last_poll`` and ``last_held`` are instants of polls.
+    """
+
+    watched_since: Instant
+    last_poll: Instant
+    last_held: Instant | None = None
+
+
+def note_runs(runs: Mapping[str, JobRuns], history: History, jobs: Iterable[Job]) -> Mapping[str, JobRuns]:
+    """Return the runs by name of the job, after one more poll."""
+    assert history.snapshot is not None
+    now = history.snapshot.taken_at
+    stepped = history.clock_step if history.stepped_at_poll == history.poll else None
+    held = {
+        subject.name.job.name
+        for group in history.groups
+        if group.rows.granted
+        for subject in group.subjects
+        if subject.name and subject.name.job
+    }
+    noted = {}
+    for job in jobs:
+        before = runs.get(job.name) or JobRuns(watched_since=now, last_poll=now)
+        if stepped is not None:
+            before = _shifted(before, stepped)
+        gap = seconds_between(before.last_poll, now)
+        unbroken = job.min_held is not None and gap <= job.min_held / 2
+        noted[job.name] = JobRuns(
+            watched_since=before.watched_since if unbroken else now,
+            last_poll=now,
+            last_held=now if job.name in held else before.last_held,
+        )
+    return noted
+
+
+def _shifted(runs: JobRuns, seconds: float) -> JobRuns:
+    shift = round(seconds * 1_000_000)
+    return replace(
+        runs,
+        watched_since=Instant(runs.watched_since + shift),
+        last_poll=Instant(runs.last_poll + shift),
+        last_held=None if runs.last_held is None else Instant(runs.last_held + shift),
+    )
