@@ -32,7 +32,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             severity="critical",
             summary=f"{job.name}: {words.holder(group)} has been silent for {format_duration(silent)}, "
             f"a beat is due every {format_duration(job.heartbeat)}",
-            evidence=f"{session.state} for {format_duration(silent)}; {words.age(scene.held(group, subject))}",
+            evidence=f"{session.state}, silent; {words.age(scene.held(group, subject))}",
             suggestion=f"look at its client, {session.client or 'unknown'}; if it is gone: "
             f"{words.end_holder(group)}",
         )

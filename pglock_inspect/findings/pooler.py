@@ -26,8 +26,8 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             subject,
             rule="pooler",
             severity="warning",
-            summary=f"{words.title(group, subject)}: the session that holds it, {words.holder(group)}, is used "
-            "by several clients; behind a pooler each of them gets this lock",
+            summary=f"{words.title(group, subject)}: its session, {words.holder(group)}, is used by "
+            "several clients; behind a pooler each of them gets this lock",
             evidence=f"application_name while held: {applications}; {words.age(scene.held(group, subject))}",
             suggestion="take it with pg_advisory_xact_lock in one transaction, or connect without the pooler",
         )

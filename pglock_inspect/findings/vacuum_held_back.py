@@ -43,12 +43,8 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
             summary=f"{words.holder(group)}, which {verb} {words.title(group, subject)}, keeps VACUUM from "
             f"removing dead rows: its transaction has been open for {opened}",
             evidence=f"backend_xmin is {session.xmin_age:,} transactions old; transaction open for {opened}",
-            suggestion="take the lock outside of a transaction, or wait with pg_try_advisory_lock in a loop; now: "
-            + (
-                words.end_holder(group)
-                if group.rows.granted
-                else f"pglock-inspect kill {group.rows.pid} --cancel"
-            ),
+            suggestion="take the lock outside of a transaction, or wait with pg_try_advisory_lock in a loop; "
+            f"now: {words.end_holder(group) if group.rows.granted else words.end_waiter(group)}",
         )
 
 
