@@ -1,7 +1,6 @@
 """Configuration: TOML files, the environment and flags become frozen settings.
 
-A file that names nothing but itself is read by `load_settings`; nothing here is imported that an
-invocation without any file would not need.
+What only a file needs is imported when there is one: a check without configuration pays nothing for it.
 """
 
 from __future__ import annotations

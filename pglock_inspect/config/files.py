@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LIMIT = 1 << 20  # bytes; 10,000 jobs take less
+_MOST_DOTS = 200  # in a line; tomllib spends the square of a dotted key's parts, minutes on a hostile one
 _TABLE = "pglock-inspect"
 _PROJECT_FILES = ("pglock-inspect.toml", "pyproject.toml")
 _POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
@@ -118,11 +119,7 @@ def _source(path: Path, content: bytes, *, trusted: bool) -> Source | None:
 def _parse(path: Path, content: bytes) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415  (most invocations read no file)
 
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise Place(path, f"line {line}").problem("is not UTF-8: save the file in this encoding") from None
+    text = _decode(path, content)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -131,6 +128,19 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
         raise Place(path).problem(
             "is no TOML that can be read: a number is too long or a value nested too deep"
         ) from None
+
+
+def _decode(path: Path, content: bytes) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise Place(path, f"line {line}").problem("is not UTF-8: save the file in this encoding") from None
+    for index, dots in enumerate(line.count(".") for line in text.split("\n")):
+        if dots > _MOST_DOTS:
+            where = Place(path, f"line {index + 1}")
+            raise where.problem(f"has more than {_MOST_DOTS} dots: write less on a line")
+    return text
 
 
 def _syntax_error(path: Path, text: str, message: str) -> Exception:

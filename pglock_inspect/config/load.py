@@ -23,5 +23,8 @@ def load_settings(*, config: Path | None, environ: Mapping[str, str], cwd: Path)
         from pglock_inspect.config.apply import apply  # noqa: PLC0415  (most invocations read no file)
 
         for source in reversed(sources):
-            settings = apply(source, settings)
+            try:
+                settings = apply(source, settings)
+            except RecursionError:
+                raise source.place.problem("holds values nested too deep: write them flat") from None
     return settings

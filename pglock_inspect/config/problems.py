@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from msgspec import Struct, ValidationError
 
-_LONGEST = 500
+_LONGEST = 1000
 _TYPES = {
     "str": "a string",
     "int": "an integer",

@@ -9,6 +9,7 @@ import pytest
 
 from pglock_inspect.config import load_settings
 from pglock_inspect.errors import ConfigError
+from pglock_inspect.findings import RULES
 
 BAD = Path(__file__).with_name("bad_configs")
 
@@ -137,6 +138,31 @@ def test_a_value_nested_too_deep(tmp_path: Path) -> None:
     )
 
 
+def test_a_key_of_too_many_parts(tmp_path: Path) -> None:
+    found = tmp_path / "pglock-inspect.toml"
+    for dots in (201, 200_000):
+        found.write_text(f"[defaults]\n{'a.' * dots}a = 1")
+        assert message_of(None, tmp_path) == f"{found}: line 2: has more than 200 dots: write less on a line"
+
+
+def test_tables_nested_too_deep(tmp_path: Path) -> None:
+    found = tmp_path / "pglock-inspect.toml"
+    inline_tables = 20 * f"{{{'a.' * 199}a = [\n"
+    found.write_text(f"[[jobs]]\nname = 'a'\nkey = {inline_tables}{20 * ']}'}")
+    assert message_of(found, tmp_path).endswith(
+        "jobs[0].key (job 'a'): must be an integer, a string or an array, not a table"
+    )
+    found.write_text(f"rules.unnamed = {inline_tables}{20 * ']}'}")
+    assert message_of(None, tmp_path) == f"{found}: holds values nested too deep: write them flat"
+
+
+def test_a_rule_that_none_comes_near(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("rules.zebra = {}")
+    names = ", ".join(rule.name for rule in RULES)
+    assert message_of(file, tmp_path) == f"{file}: rules: 'zebra' is no rule: write one of {names}"
+
+
 def test_a_path_with_control_characters_is_shown_inert(tmp_path: Path) -> None:
     assert r"\x1b[2J\u202e" in message_of(Path("\x1b[2J\u202e.toml"), tmp_path)
 
@@ -149,4 +175,4 @@ def test_a_message_stays_short_whatever_the_file_holds(tmp_path: Path) -> None:
         "[[jobs]]\nname = 'a'\nkey = '" + "x" * 500_000 + "'",
     ):
         file.write_text(long)
-        assert len(message_of(file, tmp_path)) < 1000
+        assert len(message_of(file, tmp_path)) < 1500

@@ -72,7 +72,7 @@ def test_required_keys_are_those_of_the_code() -> None:
 def test_every_threshold_is_in_the_reference() -> None:
     documented = {
         rule.strip("`"): (unit, parse_duration(str(toml(default))) if unit == "duration" else toml(default))
-        for rule, unit, default in table(section("[rules.NAME]"), "rule")
+        for rule, unit, default, _ in table(section("[rules.NAME]"), "rule")
     }
     assert documented == {rule.name: (UNITS[rule.unit], rule.threshold) for rule in RULES if rule.unit}
 

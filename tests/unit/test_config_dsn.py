@@ -3,7 +3,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
 from pglock_inspect.config import Target, resolve_dsn
@@ -25,6 +25,7 @@ def resolve(dsn: str, **environ: str) -> dict[str, str | int | None]:
         "postgresql://db1?user=app&password=${PW}",
     ],
 )
+@settings(deadline=None)  # the first example imports
 @given(password=VALUES)
 def test_a_value_stays_one_value(dsn: str, password: str) -> None:
     assert resolve(dsn, PW=password) == {"host": "db1", "user": "app", "password": password}
@@ -95,6 +96,7 @@ def test_what_is_no_connection_string_is_not_quoted(dsn: str) -> None:
     )
 
 
+@settings(deadline=None)  # the first example imports
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_no_string_causes_another_error(dsn: str) -> None:
     with suppress(ConfigError):

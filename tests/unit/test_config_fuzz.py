@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pglock_inspect.config import load_settings
 from pglock_inspect.config.tables import TABLES, File
@@ -129,17 +129,20 @@ def check(content: bytes, directory: Path) -> None:
         file.unlink()
 
 
+@settings(deadline=None)  # the first example imports
 @given(document=DOCUMENTS)
 def test_documents(document: dict[str, Any], directory: Path) -> None:
     lines = (f"{quoted(key)} = {toml(value)}\n" for key, value in document.items() if value is not None)
     check("".join(lines).encode(), directory)
 
 
+@settings(deadline=None)  # the first example imports
 @given(cut=st.integers(0, len(COMPLETE)), length=st.integers(0, 9), inserted=TEXT)
 def test_a_good_file_with_a_slip(cut: int, length: int, inserted: str, directory: Path) -> None:
     check((COMPLETE[:cut] + inserted + COMPLETE[cut + length :]).encode(), directory)
 
 
+@settings(deadline=None)  # the first example imports
 @given(content=st.binary() | TEXT.map(str.encode))
 def test_any_bytes(content: bytes, directory: Path) -> None:
     check(content, directory)
