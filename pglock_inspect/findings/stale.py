@@ -43,7 +43,8 @@ def find(scene: Scene, polls_for_critical: float) -> Iterator[Finding]:
 def _severity(scene: Scene, group: HoldGroup, subject: Subject, held: Held, polls: float) -> Severity:
     if subject.name is None or subject.name.job is None:
         return "warning"
-    if held.evidence == "observed" and polls_in_a_row(group, scene.history) < polls:
+    proven = held.at_least is not None and held.at_least >= scene.limits_of(subject.name).max_held
+    if held.evidence == "observed" and not proven and polls_in_a_row(group, scene.history) < polls:
         return "warning"
     return "critical"
 
