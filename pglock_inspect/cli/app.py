@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # In the order of the help. A command is a module of this package with a click command named `command`.
-COMMANDS = ("top", "ls", "check", "key", "init")
+COMMANDS = ("top", "ls", "check", "key", "init", "demo")
 
 _COMPLETION = "_PGLOCK_INSPECT_COMPLETE"
 
