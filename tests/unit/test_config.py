@@ -307,10 +307,10 @@ def test_a_job_that_cannot_be_made() -> None:
 
 def test_without_a_file_nothing_is_imported_that_only_a_file_needs(tmp_path: Path) -> None:
     script = (
-        "import sys, pathlib; from pglock_inspect.config import load_settings;"
+        "import sys, pathlib; before = set(sys.modules); from pglock_inspect.config import load_settings;"
         "load_settings(config=None, environ={}, cwd=pathlib.Path(sys.argv[1]));"
         "print({'tomllib', 'difflib', 'psycopg', 'pglock_inspect.findings', 'pglock_inspect.config.tables'}"
-        " & sys.modules.keys())"
+        " & (set(sys.modules) - before))"
     )
     run = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
