@@ -24,10 +24,9 @@ Each message is one sentence for the person who reads it at night: what happened
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Literal
 
-if TYPE_CHECKING:
-    from pglock_inspect.model import FailureReason
+FailureReason = Literal["connect", "auth", "timeout", "lock_table_full", "too_many_connections", "other"]
 
 
 class PglockInspectError(Exception):

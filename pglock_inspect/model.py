@@ -14,13 +14,13 @@ from typing import Literal, NewType
 
 from msgspec import Struct
 
+from pglock_inspect.errors import FailureReason
 from pglock_inspect.keys import AdvisoryKey
 
 Instant = NewType("Instant", int)
 Severity = Literal["info", "warning", "critical"]
 Scope = Literal["session", "transaction"]
 Evidence = Literal["stamp", "prepared", "session_state", "transaction", "statement", "observed", "none"]
-FailureReason = Literal["connect", "auth", "timeout", "lock_table_full", "too_many_connections", "other"]
 NameSource = Literal["config", "query", "application_name", "names_query", "known"]
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")

@@ -11,7 +11,7 @@ from psycopg import errors as pg
 from pglock_inspect.errors import ServerFailure
 
 if TYPE_CHECKING:
-    from pglock_inspect.model import FailureReason
+    from pglock_inspect.errors import FailureReason
 
 # A refused login reaches libpq's callers as text only, without its SQLSTATE.
 _BY_TEXT: tuple[tuple[FailureReason, re.Pattern[str]], ...] = (
