@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from pglock_inspect.model import FailureReason, Finding, Report, Severity
+    from pglock_inspect.errors import FailureReason
+    from pglock_inspect.model import Finding, Report, Severity
 
 
 class Status(IntEnum):
