@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pglock_inspect.demo.server import TemporaryServer
@@ -87,12 +88,17 @@ def dsn(server: Server, janitor: Connection) -> Iterator[str]:
 
 @pytest.fixture
 def connect(dsn: str, janitor: Connection) -> Iterator[Connect]:
-    """Opens sessions on the shared server."""
+    """Opens sessions on the shared server, also as a role that the test made."""
     opened: list[Connection] = []
 
     def open_session(
         application_name: str = "test", *, autocommit: bool = True, **parameters: str | int
     ) -> Connection:
+        role = str(parameters.get("user", janitor.info.user))
+        if role != janitor.info.user and "password" not in parameters:
+            # A role that the test made, on a server that may ask everybody for a password.
+            parameters["password"] = "of a test"
+            janitor.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), "of a test"))
         conninfo = make_conninfo(dsn, application_name=application_name, **parameters)
         opened.append(psycopg.connect(conninfo, autocommit=autocommit))
         return opened[-1]

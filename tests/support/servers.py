@@ -83,9 +83,8 @@ def shared_server() -> Iterator[Server]:
         from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415 -- slow
 
         settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
-        with PostgresContainer(f"postgres:{_IMAGE_VERSION}").with_command(
-            f"postgres {settings}"
-        ) as container:
+        image = PostgresContainer(f"postgres:{_IMAGE_VERSION}").with_env("POSTGRES_HOST_AUTH_METHOD", "trust")
+        with image.with_command(f"postgres {settings}") as container:
             yield GivenServer(container.get_connection_url(driver=None))
     else:
         with TemporaryServer(bindir=bindir(), settings=SETTINGS) as server:
