@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import click
 
 from pglock_inspect.cli.exit_codes import ExitCode
@@ -21,6 +23,7 @@ def command() -> int:
     from pglock_inspect.top.terminal import is_usable  # noqa: PLC0415
     from pglock_inspect.watch import Watcher  # noqa: PLC0415
 
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # that sessions are cut off is no news
     settings = load_settings(config=CONFIGURATION, environ={}, cwd=CONFIGURATION.parent)
     server = TemporaryServer(settings=SERVER_SETTINGS)
     talk("starting a PostgreSQL and the sessions that work on it ...")

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.errors import LockNotAvailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Set as AbstractSet
+    from collections.abc import Awaitable, Callable, Set as AbstractSet
 
     from pglock_inspect.model import Report, Severity
 
@@ -173,10 +173,3 @@ SCENE = (
     Part("settle_payouts", settle_payouts, "billing", ("payouts",), findings={("prepared", "warning")}),
     Part(None, lock_by_hand, "anna", ("psql",), findings={("unnamed", "info")}),
 )
-
-
-def missing(report: Report) -> Iterator[str]:
-    """Yield those jobs of the scene that a report does not show as they should be."""
-    for part in SCENE:
-        if not part.is_in(report):
-            yield part.job or "the key without a name"

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Self
 import psycopg
 from psycopg import sql
 
-from pglock_inspect.demo.scene import SCENE, Session, missing
+from pglock_inspect.demo.scene import SCENE, Session
 from pglock_inspect.errors import PglockInspectError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from pglock_inspect.demo.scene import Part
@@ -39,24 +40,25 @@ class SceneIncomplete(PglockInspectError):
 
 
 class Workload:
-    """A context manager: on a new server, the sessions of the scene, in a thread of their own.
+    """A context manager: on a new server, the sessions of a scene, in a thread of their own.
 
     A session that somebody ends comes back, as an application's does.
     """
 
-    def __init__(self, server: TemporaryServer) -> None:
+    def __init__(self, server: TemporaryServer, scene: Sequence[Part] = SCENE) -> None:
         self._server = server
-        self._loop = asyncio.new_event_loop()
-        self._playing = self._loop.create_task(self._play())
-        self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
+        self._scene = scene
 
     def __enter__(self) -> Self:
         with psycopg.connect(self._server.dsn(), autocommit=True) as connection:
-            for user in {part.user for part in SCENE}:
+            for user in {part.user for part in self._scene}:
                 connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(user)))
             connection.execute("CREATE DATABASE app OWNER deploy")
         with psycopg.connect(self.dsn(user="deploy"), autocommit=True) as connection:
             connection.execute(_SCHEMA.read_text("utf-8"))
+        self._loop = asyncio.new_event_loop()
+        self._playing = self._loop.create_task(self._play())
+        self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
         self._thread.start()
         return self
 
@@ -65,6 +67,7 @@ class Workload:
     ) -> None:
         self._loop.call_soon_threadsafe(self._playing.cancel)
         self._thread.join(_PATIENCE)
+        self._loop.close()
 
     def dsn(self, **parameters: str) -> str:
         """Return a connection string for the database of the scene."""
@@ -75,24 +78,22 @@ class Workload:
         deadline = time.monotonic() + _PATIENCE
         while True:
             report = watcher.poll()
-            absent = [report.error] if report.error else [*missing(report)]
-            if not absent:
+            missing = [part.job or "a key without a name" for part in self._scene if not part.is_in(report)]
+            if not missing:
                 return report
             if self._playing.done():
-                raise SceneIncomplete(f"a session of the demo failed: {_reason(self._playing)}")
+                raise SceneIncomplete(f"a session of the demo failed: {_first_error(self._playing)}")
             if time.monotonic() > deadline:
-                raise SceneIncomplete(
-                    f"the demo did not come together within {_PATIENCE:.0f} seconds: {', '.join(absent)}"
-                )
+                what = report.error or f"{', '.join(missing)} did not come to where it should"
+                raise SceneIncomplete(f"the demo is not complete after {_PATIENCE:.0f} seconds: {what}")
             time.sleep(0.1)
 
     def _run(self) -> None:
         self._loop.run_until_complete(asyncio.wait([self._playing]))
-        self._loop.close()
 
     async def _play(self) -> None:
         async with asyncio.TaskGroup() as sessions:
-            for part in SCENE:
+            for part in self._scene:
                 for application in part.applications:
                     sessions.create_task(self._act(part, application))
 
@@ -109,7 +110,8 @@ class Workload:
             await asyncio.sleep(_RECONNECT)
 
 
-def _reason(task: asyncio.Task[None]) -> BaseException | None:
-    """Return the first error of a group of them."""
+def _first_error(task: asyncio.Task[None]) -> str:
     error = task.exception()
-    return error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error
+    if isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error).partition("\n")[0]
