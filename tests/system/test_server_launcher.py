@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,6 +16,7 @@ import pytest
 from pglock_inspect.demo import programs
 from pglock_inspect.demo.server import StopMode, TemporaryServer
 from pglock_inspect.errors import ServerUnavailable
+from tests.support.leftovers import directories, processes, wait_for_nothing_left
 from tests.support.servers import StartServer, bindir
 from tests.support.waiting import wait_until
 
@@ -50,24 +50,9 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def directories(mark: str) -> list[Path]:
-    place = Path("/tmp" if os.geteuid() == 0 else os.environ.get("TMPDIR", "/tmp"))
-    return list(place.glob(f"pglock-inspect-{mark}-*"))
-
-
-def processes(mark: str) -> list[psutil.Process]:
-    return [each for each in psutil.process_iter(["cmdline"]) if mark in " ".join(each.info["cmdline"] or [])]
-
-
-def alive(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
-
-
-def wait_for_nothing_left(mark: str) -> None:
-    wait_until(lambda: not processes(mark), "the processes are gone")
-    wait_until(lambda: not directories(mark), "the directory is gone", timeout=0.1)
+def shared_memory_segments() -> list[str]:
+    listing = subprocess.run(["ipcs", "-m"], capture_output=True, text=True, check=True).stdout
+    return [line.split()[1] for line in listing.splitlines() if len(line.split()) > 1]
 
 
 @pytest.fixture
@@ -94,19 +79,19 @@ def test_nothing_outlives_the_launcher(
 ) -> None:
     with parent(mark, ending) as process:
         server = psutil.Process(int(line_of(process)))
-        backends = server.children(recursive=True)
+        backends = server.children()
         (directory,) = directories(mark)
         segment = (directory / "data" / "postmaster.pid").read_text().splitlines()[6].split()[1]
-        assert server in processes(mark)
         assert len(backends) > 3
+        assert {server, *backends} <= set(processes(mark))
+        assert segment in shared_memory_segments()
         if how:
             os.killpg(process.pid, how)
         _, errors = process.communicate("\n")
     assert process.returncode == status
     assert "LOG:" not in errors
     wait_for_nothing_left(mark)
-    wait_until(lambda: not any(map(alive, backends)), "the server's own processes are gone")
-    assert segment not in [line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()]
+    assert segment not in shared_memory_segments()
 
 
 @pytest.mark.parametrize("milliseconds", [0, 1, 2, 3, 5, 10, 30, 60, 100, 150, 200, 250, 300, 400])
