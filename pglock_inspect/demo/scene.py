@@ -8,6 +8,7 @@ Each function is a job as an application might run it. One that returns leaves i
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from itertools import count
 from random import randint, uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -112,15 +113,14 @@ async def show_prices(session: Session) -> None:
 
 
 async def import_prices(session: Session) -> None:
-    """Wait for the price list until nobody shares it, or give up for a while."""
+    """Wait until nobody shares the price list, or give up for a moment."""
     await session.execute("SET lock_timeout = '6s'")
     while True:
-        try:
+        await asyncio.sleep(uniform(0.4, 1))
+        with suppress(LockNotAvailable):
             async with session.transaction():
                 await session.execute("SELECT pg_advisory_xact_lock(hashtext('price_list'))")
                 await session.execute("TRUNCATE prices")
-        except LockNotAvailable:
-            await asyncio.sleep(2)
 
 
 async def import_tenant(session: Session) -> None:
@@ -155,17 +155,17 @@ SCENE = (
         "app",
         ("indexer-1", "indexer-2", "indexer-3"),
         waiting=1,
-        findings={("stale", "critical")},
+        findings={("stale", "critical"), ("waiting-long", "warning")},
     ),
     Part("export_invoices", export_invoices, "app", ("api-pool-7",), findings={("leaked", "info")}),
     Part("close_month", close_month, "billing", ("billing",), findings={("idle-in-transaction", "warning")}),
     Part(
-        "schema_migrations",
+        "golang-migrate migrations",
         migrate,
         "deploy",
         ("deploy-1", "deploy-2"),
         waiting=1,
-        findings={("holder-blocked", "warning"), ("waiting-long", "warning")},
+        findings={("holder-blocked", "warning")},
     ),
     Part("price_list", show_prices, "shop", ("shop-1", "shop-2", "shop-3"), held=2),
     Part("price_list", import_prices, "shop", ("price-import",), held=0, waiting=1),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -99,16 +100,15 @@ def test_without_a_terminal_it_prints_what_ls_and_check_say(mark: str, tmp_path:
     assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
     ls, _, check = done.stdout.removeprefix("$ pglock-inspect ls\n").partition("\n$ pglock-inspect check\n")
     table, _, findings = ls.partition("\n\n✗ CRITICAL  ")
-    rows = [line[1:].split() for line in table.splitlines()]
-    shown = {(row[0], row[1]) for row in rows if len(row) > 1}
+    shown = {tuple(re.split(" {2,}", line)[1:3]) for line in table.splitlines()}
     assert shown >= {
         ("send_daily_digest", "held"),
         ("rebuild_search_index", "held"),
         ("rebuild_search_index", "waiting"),
         ("export_invoices", "held"),
         ("close_month", "held"),
-        ("schema_migrations", "held"),
-        ("schema_migrations", "waiting"),
+        ("golang-migrate migrations", "held"),
+        ("golang-migrate migrations", "waiting"),
         ("price_list", "shared"),
         ("price_list", "waiting"),
         ("import_tenant", "held"),
@@ -207,7 +207,7 @@ def test_a_migration_goes_on_once_the_transaction_in_its_way_is_ended(
     played: tuple[Workload, Watcher],
 ) -> None:
     workload, watcher = played
-    (migration,) = [lock for lock in locks_of(watcher, "schema_migrations") if lock.granted]
+    (migration,) = [lock for lock in locks_of(watcher, "golang-migrate migrations") if lock.granted]
     assert "holder-blocked" in migration.findings
     with psycopg.connect(workload.dsn(), autocommit=True) as connection:
         version = "SELECT max(version) FROM schema_migrations"
