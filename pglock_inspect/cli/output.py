@@ -38,7 +38,8 @@ def write(text: str) -> None:
     if not text:
         return
     try:
-        click.echo(text, color=True)
+        click.echo(text, color=True, nl=False)
+        click.echo()  # an unbuffered stdout tells of a closed pipe with the next write only
     except BrokenPipeError:
         abandon_stdout()
         raise

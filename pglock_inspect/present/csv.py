@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FORMULA = tuple("=+-@＝＋－＠")  # noqa: RUF001 - spreadsheets of East Asia take the wide ones too
 
+_LIMIT = 10_000  # characters of a cell: escaped, still less than what readers of CSV refuse
+
 
 def once(reports: Sequence[Report], paper: Paper) -> str:
     """Return one poll of all targets below a heading."""
@@ -43,7 +45,7 @@ def stream(polls: Iterable[Sequence[Report]], _: Paper) -> Iterator[str]:
 def _text(text: str | None) -> str | None:
     if text is None:
         return None
-    shown = printable(text)
+    shown = printable(text, _LIMIT)
     return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
 
 

@@ -1,0 +1,97 @@
+"""Whatever is wrong: one sentence on stderr that says what to do, exit code 3, no traceback, no password."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.command import COMMAND
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.command import Pglock
+    from tests.support.servers import StartServer
+
+SECRET = "correct-horse-battery"
+
+
+def complaint(pglock: Pglock, *arguments: str, env: dict[str, str] | None = None) -> str:
+    done = pglock(*arguments, code=3, env=env)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("pglock-inspect: ")
+    assert lines[0].isprintable()
+    assert SECRET not in done.stdout + done.stderr
+    return lines[0].removeprefix("pglock-inspect: ")
+
+
+@pytest.mark.parametrize("command", ["ls", "check"])
+def test_an_unreachable_server(stray: Pglock, command: str) -> None:
+    dsn = f"postgresql://app:{SECRET}@127.0.0.1:1/app"
+    sentence = complaint(stray, command, "--dsn", dsn)
+    assert sentence.startswith("cannot connect to 127.0.0.1:1: ")
+    assert sentence.endswith("check that the server runs there and that this host may reach it")
+
+
+@pytest.mark.parametrize("command", ["ls", "check"])
+def test_a_host_that_does_not_exist(stray: Pglock, command: str) -> None:
+    assert complaint(stray, command, "--dsn", "host=nowhere.invalid").startswith(
+        "cannot connect to nowhere.invalid:5432"
+    )
+
+
+def test_a_wrong_password(start_server: StartServer, stray: Pglock) -> None:
+    server = start_server(password="another one")
+    sentence = complaint(stray, "ls", "--dsn", server.dsn(password=SECRET))
+    assert sentence.startswith(f"cannot connect to 127.0.0.1:{server.port}: ")
+    assert "password authentication failed" in sentence
+    assert "~/.pgpass" in sentence
+
+
+def test_an_unknown_database(pglock: Pglock, dsn: str) -> None:
+    sentence = complaint(pglock, "ls", "--dsn", f"{dsn} dbname=nowhere")
+    assert 'database "nowhere" does not exist' in sentence
+    assert "check the name of the database" in sentence
+
+
+@pytest.mark.parametrize(
+    "dsn", [f"postgresql://app:{SECRET}@[h/app", f"hosst=a password={SECRET}", f"{SECRET}", "a=b c"]
+)
+def test_a_bad_connection_string(stray: Pglock, dsn: str) -> None:
+    assert complaint(stray, "ls", "--dsn", dsn).startswith("--dsn: the connection string cannot be read: ")
+    by_variable = complaint(stray, "check", env={"DATABASE_URL": dsn})
+    assert by_variable.startswith("DATABASE_URL: the connection string cannot be read: ")
+
+
+@pytest.mark.parametrize("command", ["ls", "check", "top"])
+def test_a_bad_configuration(stray: Pglock, command: str) -> None:
+    config = stray.directory / "bad.toml"
+    config.write_text("[defaults]\nmax_held = 10m\n")
+    if command == "top":
+        assert complaint(stray, command).startswith("top needs ")
+        return
+    sentence = complaint(stray, command, "--config", str(config))
+    assert sentence.startswith(f"{config}: line 2, column ")
+    assert sentence.endswith('write a duration in quotes, like "10m"')
+
+
+def test_a_missing_configuration(stray: Pglock) -> None:
+    assert "there is no such file: correct --config" in complaint(stray, "ls", "--config", "nowhere.toml")
+
+
+def test_a_target_that_is_not_configured(stray: Pglock) -> None:
+    assert complaint(stray, "ls", "--target", "prod").startswith("no targets are configured: ")
+
+
+def test_closed_streams(stray: Pglock, tmp_path: Path) -> None:
+    script = 'exec "$@" >&- 2>&-'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *COMMAND, "check", "--dsn", "host=127.0.0.1 port=1"],
+        env=stray.environment(),
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 3

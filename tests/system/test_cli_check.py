@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.support.command import Pglock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.servers import Connect, StartServer
+
+CHECK = ("check", "--job", "send_daily_digest", "--max-held", "1s")
+
+
+def test_a_job_held_too_long_is_critical_until_it_is_free(pglock: Pglock, connect: Connect) -> None:
+    holder = connect("worker-1")
+    holder.execute("SELECT pg_advisory_lock(hashtext('send_daily_digest'))")
+    time.sleep(2)
+    done = pglock(*CHECK, code=2)
+    said = re.match(
+        r"PGLOCK CRITICAL - send_daily_digest is stale: pid (\d+) .* held it for (\S+) s", done.stdout
+    )
+    assert said
+    assert int(said[1]) == holder.info.backend_pid
+    assert 2 <= float(said[2]) < 30
+    assert not done.stderr
+    holder.execute("SELECT pg_advisory_unlock(hashtext('send_daily_digest'))")
+    assert pglock(*CHECK).stdout == (
+        "PGLOCK OK - 0 held, 0 waiting | 'held'=0;;;0 'waiting'=0;;;0 'critical'=0;;;0 'warning'=0;;;0"
+        " 'send_daily_digest held'=0s;;1;0 'send_daily_digest waited'=0s;;60;0"
+        " 'send_daily_digest waiters'=0;;;0\n"
+    )
+
+
+def test_a_server_that_is_down_is_unknown(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server()
+    pglock = Pglock(tmp_path, server.dsn())
+    pglock(*CHECK)
+    server.stop()
+    done = pglock(*CHECK, code=3)
+    assert done.stdout.startswith(f"PGLOCK UNKNOWN - cannot connect to 127.0.0.1:{server.port}: ")
+    assert done.stderr.startswith(f"pglock-inspect: cannot connect to 127.0.0.1:{server.port}: ")
+    document = json.loads(pglock("check", "--format", "json", code=3).stdout)
+    assert (document["status"], document["exit_code"], document["server"]) == ("UNKNOWN", 3, None)
+
+
+def test_no_connection_left_is_critical(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server({"max_connections": 4, "superuser_reserved_connections": 2})
+    pglock = Pglock(tmp_path, server.dsn(user="app"))
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        admin.execute("CREATE ROLE app LOGIN")
+        with psycopg.connect(server.dsn(user="app")):
+            done = pglock("check", code=2)
+    assert done.stdout.startswith("PGLOCK CRITICAL - cannot connect to 127.0.0.1:")
+
+
+def test_a_full_lock_table_is_critical(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server({"max_connections": 10, "max_locks_per_transaction": 10})
+    with psycopg.connect(server.dsn(), autocommit=True) as holder:
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            holder.execute("SELECT count(pg_advisory_lock(key)) FROM generate_series(1, 1000000) AS key")
+        done = Pglock(tmp_path, server.dsn())("check", code=2)
+    assert done.stdout.startswith("PGLOCK CRITICAL - cannot ")
+    assert "out of shared memory" in done.stdout
+
+
+def test_only_the_asked_jobs_count(pglock: Pglock, connect: Connect) -> None:
+    holder = connect()
+    holder.execute("SELECT pg_advisory_lock(hashtext('other'))")
+    time.sleep(0.2)
+    pglock("check", "--max-held", "100ms", code=1)  # nobody configured it
+    pglock("check", "--max-held", "100ms", "--job", "other", code=2)
+    pglock("check", "--max-held", "100ms", "--job", "send_daily_digest")
+
+
+def test_json_adds_the_verdict(pglock: Pglock, connect: Connect) -> None:
+    connect().execute("SELECT pg_advisory_lock(hashtext('send_daily_digest'))")
+    time.sleep(0.2)
+    done = pglock("check", "--job", "send_daily_digest", "--max-held", "100ms", "--format", "json", code=2)
+    document = json.loads(done.stdout)
+    assert [*document][-2:] == ["status", "exit_code"]
+    assert (document["status"], document["exit_code"]) == ("CRITICAL", 2)
+    assert [finding["rule"] for finding in document["findings"]] == ["stale"]
