@@ -324,6 +324,20 @@ class Lock(Struct, frozen=True):
     severity: Severity | None = None
 
 
+class Blocked(Struct, frozen=True):
+    """A process on the way from a waiter to the root of what it waits for.
+
+    ``waits_for`` is what in words, and ``waited_seconds`` since when; both None for a root, which waits for
+    nobody. ``blocked_by`` are pids, 0 for a prepared transaction.
+    """
+
+    pid: int
+    session: Session | None = None
+    waits_for: str | None = None
+    waited_seconds: float | None = None
+    blocked_by: tuple[int, ...] = ()
+
+
 class JobState(Struct, frozen=True):
     """A configured job in one database; None where it names none and is not held."""
 
@@ -349,7 +363,8 @@ class Report(Struct, frozen=True, dict=True):
     """One poll, named, timed and judged: the only thing that a presenter receives.
 
     ``taken_at`` is the server's clock, or the watcher's where the server could not be read; then ``server``
-    is None, ``error`` says why in a sentence and ``failure`` in a word. ``totals`` is keyed by database name.
+    is None, ``error`` says why in a sentence and ``failure`` in a word. ``totals`` is keyed by database name,
+    ``chain`` by pid: those that the server was asked about, down to the roots.
     """
 
     target: str
@@ -362,6 +377,7 @@ class Report(Struct, frozen=True, dict=True):
     findings: tuple[Finding, ...] = ()
     jobs: tuple[JobState, ...] = ()
     totals: Mapping[str, Totals] = {}
+    chain: Mapping[int, Blocked] = {}
     list_locks: Callable[[], tuple[Lock, ...]] = tuple
 
     @cached_property

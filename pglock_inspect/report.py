@@ -6,7 +6,8 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pglock_inspect.model import SEVERITIES, JobState, Lock, Report, Totals
+from pglock_inspect.findings import words
+from pglock_inspect.model import SEVERITIES, Blocked, JobState, Lock, Report, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,8 +28,24 @@ def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Rep
         findings=findings,
         jobs=tuple(_job_states(scene, findings)),
         totals=_totals(scene),
+        chain=_chain(scene),
         list_locks=partial(_list_locks, scene, findings),
     )
+
+
+def _chain(scene: Scene) -> Mapping[int, Blocked]:
+    blocking = scene.snapshot.blocking
+    chain = {}
+    for pid in sorted({*blocking, *(pid for pids in blocking.values() for pid in pids if pid)}):
+        wait = scene.wait_of(pid)
+        chain[pid] = Blocked(
+            pid=pid,
+            session=scene.snapshot.sessions.get(pid),
+            waits_for=words.wait(wait) if wait else None,
+            waited_seconds=wait.seconds if wait else None,
+            blocked_by=blocking.get(pid, ()),
+        )
+    return chain
 
 
 def _totals(scene: Scene) -> Mapping[str, Totals]:
