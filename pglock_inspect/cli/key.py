@@ -39,11 +39,22 @@ def command(
 
     keys = [key for name in names for key in _keys(name, schemes)]
     if access.dsn is not None or access.targets:
-        ...
+        keys = _asked(access, keys)
     elif any(SCHEMES[key.scheme].hashed_by_server for key in keys):
         talk("computed as a little-endian server with UTF-8 does; --dsn asks yours")
     write(present.as_json(keys) if format_name == "json" else present.as_table(keys))
     return ExitCode.OK
+
+
+def _asked(access: Access, keys: Sequence[NamedKey]) -> list[NamedKey]:
+    """Return the keys as the server makes them, where it is the server that hashes."""
+    from pglock_inspect.cli.access import settings_of, sources_of  # noqa: PLC0415 - offline needs no psycopg
+    from pglock_inspect.postgres.hashing import server_keys  # noqa: PLC0415
+
+    source = sources_of(access, settings_of(access))[0]
+    hashed = [key for key in keys if SCHEMES[key.scheme].hashed_by_server]
+    asked = dict(zip(hashed, server_keys(source.dsn, [key.arguments for key in hashed]), strict=True))
+    return [key._replace(key=asked.get(key, key.key)) for key in keys]
 
 
 def _keys(name: str, schemes: Sequence[str]) -> Iterator[NamedKey]:

@@ -1,0 +1,227 @@
+"""A plain-language account of one lock: who holds it, how we know, who waits, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pglock_inspect.durations import format_duration
+from pglock_inspect.keys import AdvisoryKey
+from pglock_inspect.model import SEVERITIES, to_datetime
+from pglock_inspect.present.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pglock_inspect.model import Blocked, Held, Instant, Lock, Name, Report, Session
+
+_MOST_LISTED = 5
+_LONGEST_STATEMENT = 100
+_COMMIT_WORDS = ("commit", "rollback", "end", "abort")
+
+
+class Line(Struct, frozen=True):
+    """One point of an account, under its label; ``label`` is empty where it goes on."""
+
+    label: str
+    text: str
+
+
+class Account(Struct, frozen=True):
+    """What is to be said of one key in one database."""
+
+    database: str | None
+    key: AdvisoryKey
+    job: str | None
+    title: str
+    lines: tuple[Line, ...]
+
+
+def accounts(report: Report, locks: Sequence[Lock]) -> list[Account]:
+    """Return an account of each key among ``locks``, with all that the report shows of that key."""
+    places = dict.fromkeys((lock.database, lock.key) for lock in locks)
+    return [_account(report, *place) for place in places]
+
+
+def _account(report: Report, database: str | None, key: AdvisoryKey) -> Account:
+    here = [lock for lock in report.locks if (lock.database, lock.key) == (database, key)]
+    holders = [lock for lock in here if lock.granted]
+    waiters = sorted(
+        (lock for lock in here if not lock.granted), key=lambda lock: -(lock.waited_seconds or 0.0)
+    )
+    name = next((lock.name for lock in here if lock.name), None)
+    return Account(
+        database=database,
+        key=key,
+        job=name.text if name else None,
+        title=_title(name, database, key, holders, waiters),
+        lines=tuple(_lines(report, holders, waiters)),
+    )
+
+
+def _title(
+    name: Name | None,
+    database: str | None,
+    key: AdvisoryKey,
+    holders: Sequence[Lock],
+    waiters: Sequence[Lock],
+) -> str:
+    called = f"key {key}" if name is None else f"{name.text} (maybe)" if name.maybe else name.text
+    where = f"{called} in database {database or 'unknown'}"
+    if not holders:
+        return f"{where} is free" if not waiters else f"{where} is held by nobody, yet waited for"
+    longest = max(holders, key=lambda lock: (lock.held.seconds if lock.held else None) or 0.0)
+    state = "STALE" if any("stale" in lock.findings for lock in holders) else "held"
+    return f"{where} is {state}: {_how_long(longest.held)}, {_allowed(longest)}."
+
+
+def _how_long(held: Held | None) -> str:
+    if held is None or held.seconds is None:
+        at_most = held.at_most if held else None
+        return "held for an unknown time" + (
+            "" if at_most is None else f", at most {format_duration(at_most)}"
+        )
+    return f"held {format_duration(held.seconds)}"
+
+
+def _allowed(lock: Lock) -> str:
+    return "held for life by design" if lock.max_held is None else f"allowed {format_duration(lock.max_held)}"
+
+
+def _lines(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> Iterator[Line]:
+    for lock in holders[:_MOST_LISTED]:
+        yield Line("Held by", _holder(lock))
+        yield Line("Known how", _known_how(report, lock))
+        yield from (Line("Likely", text) for text in _likely(lock))
+        yield from _blockers(report, lock)
+    if len(holders) > _MOST_LISTED:
+        yield Line("Held by", f"{len(holders) - _MOST_LISTED} more")
+    yield Line("Waiting", _waiting(waiters))
+    yield from (Line("Do", text) for text in _do(report, [*holders, *waiters]))
+
+
+def _holder(lock: Lock) -> str:
+    if lock.prepared:
+        prepared = lock.prepared
+        return (
+            f"prepared transaction {prepared.gid!r} of {prepared.owner or 'an unknown user'} "
+            f"in database {prepared.database or 'unknown'}; no session is behind it"
+        )
+    session = lock.session
+    if session is None:
+        return f"pid {lock.pid}, which was gone when sessions were read"
+    mode = {"ExclusiveLock": "", "ShareLock": ", shared"}.get(lock.mode, f", {lock.mode}")
+    return f"pid {session.pid}{_who(session)}{mode}{_scope(lock)}, {session.state or 'in an unknown state'}"
+
+
+def _who(session: Session) -> str:
+    client = f" at {session.client}" if session.client else ""
+    application = f", {session.application_name}" if session.application_name else ""
+    return f", user {session.user or 'unknown'}{application}{client}"
+
+
+def _scope(lock: Lock) -> str:
+    return f", {lock.scope}-level" if lock.scope else ""
+
+
+def _known_how(report: Report, lock: Lock) -> str:
+    held, session = lock.held, lock.session
+    if held is None or held.evidence == "none":
+        text = "nothing proves since when"
+    elif held.evidence == "stamp":
+        text = "the holder stamped the lock when it took it"
+    elif held.evidence == "prepared":
+        text = f"prepared at {_clock(lock.prepared.prepared_at if lock.prepared else None)}"
+    elif held.evidence == "session_state":
+        text = f"the session has run nothing since {_clock(session.state_change if session else None)}"
+    elif held.evidence == "transaction":
+        text = f"its transaction began at {_clock(session.xact_start if session else None)}"
+    elif held.evidence == "statement":
+        text = (
+            f"its statement, which takes no lock, began at {_clock(session.query_start if session else None)}"
+        )
+    else:
+        text = "seen in every poll since then; it may have been released and taken again in between"
+    bounds = [
+        f"at least {format_duration(held.at_least)}" if held and held.at_least is not None else "",
+        f"at most {format_duration(held.at_most)}" if held and held.at_most is not None else "",
+    ]
+    connected = f" (connected {_clock(session.backend_start)})" if session and session.backend_start else ""
+    known = ", ".join(bound for bound in bounds if bound)
+    if not known and report.server and not report.server.privileged:
+        known = "other users' sessions are hidden from this role (GRANT pg_monitor)"
+    return f"{text}{'; held ' if known and bounds != ['', ''] else '; ' if known else ''}{known}{connected}."
+
+
+def _likely(lock: Lock) -> Iterator[str]:
+    session = lock.session
+    if lock.prepared:
+        yield "lost by its transaction manager: a prepared transaction outlives sessions and restarts"
+    if session is None or session.query is None:
+        return
+    last = one_line(session.query, _LONGEST_STATEMENT)
+    if "leaked" in lock.findings:
+        ended = session.query.strip().rstrip(";").lower().startswith(_COMMIT_WORDS)
+        where = "left behind on a pooled connection" if ended else "left behind"
+        yield f"{where}: the last statement was {last}, and no transaction is open."
+    elif session.state == "active":
+        yield f"at work: {last}"
+    elif session.idle:
+        yield f"{session.state}; the last statement was {last}"
+
+
+def _blockers(report: Report, lock: Lock) -> Iterator[Line]:
+    """Yield a blocked holder's way to the root, one process a line."""
+    seen: set[int] = set()
+    ahead = [lock.pid] if lock.pid in report.chain else []
+    while ahead:
+        blocked = report.chain.get(ahead.pop(0) or 0)
+        if blocked is None or blocked.pid in seen or blocked.waits_for is None:
+            continue
+        seen.add(blocked.pid)
+        since = "" if blocked.waited_seconds is None else f" for {format_duration(blocked.waited_seconds)}"
+        by = ", ".join(_blocker(report, pid) for pid in blocked.blocked_by) or "nobody any more"
+        yield Line(
+            "Blocked", f"pid {blocked.pid} itself waits{since} for {blocked.waits_for}, blocked by {by}"
+        )
+        ahead += blocked.blocked_by
+
+
+def _blocker(report: Report, pid: int) -> str:
+    if pid == 0:
+        return "a prepared transaction"
+    known: Blocked | None = report.chain.get(pid)
+    session = known.session if known else None
+    if session is None:
+        return f"pid {pid}"
+    root = "" if known and known.waits_for else f", {session.state or 'in an unknown state'}: the root"
+    return f"pid {pid}{_who(session)}{root}"
+
+
+def _waiting(waiters: Sequence[Lock]) -> str:
+    if not waiters:
+        return "nobody."
+    listed = ", ".join(
+        f"pid {lock.pid}"
+        + ("" if lock.waited_seconds is None else f" ({format_duration(lock.waited_seconds)})")
+        for lock in waiters[:_MOST_LISTED]
+    )
+    more = f" and {len(waiters) - _MOST_LISTED} more" if len(waiters) > _MOST_LISTED else ""
+    return f"{len(waiters)} session{'' if len(waiters) == 1 else 's'}: {listed}{more}."
+
+
+def _do(report: Report, locks: Sequence[Lock]) -> Iterator[str]:
+    """Yield what the findings about these locks suggest, each once, the worst first."""
+    rules = {rule for lock in locks for rule in lock.findings}
+    keys = {(lock.database, lock.key) for lock in locks}
+    findings = [f for f in report.findings if f.rule in rules and (f.database, f.key) in keys]
+    findings.sort(key=lambda finding: -SEVERITIES.index(finding.severity))
+    suggestions = dict.fromkeys(finding.suggestion for finding in findings) or [
+        "nothing: all is as it should be."
+    ]
+    yield from list(suggestions)[:_MOST_LISTED]
+
+
+def _clock(instant: Instant | None) -> str:
+    return "an unknown time" if instant is None else f"{to_datetime(instant):%Y-%m-%d %H:%M:%S} UTC"
