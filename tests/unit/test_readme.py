@@ -21,7 +21,7 @@ README, CONTRIBUTING = (ROOT.joinpath(name).read_text() for name in ("README.md"
 @pytest.mark.parametrize("line", re.findall(r"^pglock-inspect .*", README, re.MULTILINE))
 def test_every_command_is_understood(line: str) -> None:
     _, name, *arguments = shlex.split(line, comments=True)
-    with click.Context(app) as context:
+    with click.Context(app, **app.context_settings) as context:
         command = app.get_command(context, name)
         assert command, name
         command.make_context(name, arguments, parent=context)
