@@ -46,7 +46,7 @@ class Reader:
         self.target = where(dsn)
         self._clock = clock
         self.connection = connect(dsn)
-        self._cursors = [self.connection.cursor(binary=True) for _ in range(4)]
+        self._cursors = [self.connection.cursor(binary=True) for _ in range(3)]
         try:
             self._introduce(statement_timeout)
         except psycopg.Error as error:
@@ -66,7 +66,7 @@ class Reader:
         self.connection.close()
 
     def read(self) -> Snapshot:
-        """Return a snapshot: the clock, then the locks, then the sessions, in one round trip."""
+        """Return a snapshot: the locks, then the sessions, in one round trip."""
         try:
             try:
                 return self._read()
@@ -82,13 +82,22 @@ class Reader:
         return failure_of(error, f"read the server at {self.target}", connecting=False)
 
     def _introduce(self, statement_timeout: float) -> None:
-        cursor = self._cursors[0]
-        row = cursor.execute(query("server")).fetchone()
+        info = self.connection.info
+        self._settings = {
+            "statement_timeout": str(round(statement_timeout * 1000)),
+            "backend_pid": info.backend_pid,
+        }
+        server, settings, *_ = self._cursors
+        with self.connection.pipeline():
+            server.execute(query("server"))
+            settings.execute(query("settings"), self._settings)
+        row = server.fetchone()
         assert row is not None
         version, number, database, pid, started_at, connections, per_transaction, prepared = row
-        info = self.connection.info
         self.target = address(info.host or info.hostaddr, info.port)
         self._pooled = info.backend_pid != pid
+        if self._pooled:
+            self.connection.prepare_threshold = None  # what is prepared in one session would meet another client
         self._reads_prepared = prepared > 0
         self._server = Server(
             version=rows.text(version).split()[0],
@@ -100,40 +109,28 @@ class Reader:
             lock_slots_guaranteed=per_transaction * (connections + prepared),
         )
         self._use(_FUNCTIONS)
-        milliseconds = str(round(statement_timeout * 1000))
-        self._settings = {
-            "statement_timeout": milliseconds,
-            "lock_timeout": milliseconds,
-            "local": self._pooled,
-        }
-        if self._pooled:
-            # A pooler hands its sessions on: what is set or prepared in one would meet another client.
-            self.connection.prepare_threshold = None
-        else:
-            cursor.execute(query("settings"), self._settings)
         self._directory = Directory(self.connection, self._clock)
         self._locks = rows.LockDecoder()
         self._sessions = rows.SessionDecoder()
 
     def _read(self) -> Snapshot:
-        clock, locks, activity, prepared = self._cursors
+        locks, activity, prepared = self._cursors
         asked_at = self._clock()
         with self.connection.pipeline(), self._settings_of_its_own():
-            self._execute(clock, "clock")
             self._execute(locks, "locks")
             self._execute(activity, "activity")
             if self._reads_prepared:
                 self._execute(prepared, "prepared")
-            taken_at, in_recovery = clock.fetchone() or (0, False)
-            lock_rows, session_rows = locks.fetchall(), activity.fetchall()
-            prepared_rows = prepared.fetchall() if self._reads_prepared else []
         answered_at = self._clock()
+        lock_rows, session_rows = locks.fetchall(), activity.fetchall()
+        prepared_rows = prepared.fetchall() if self._reads_prepared else []
+        *_, taken_at, in_recovery = lock_rows[0]
         held = self._locks.advisory(lock_rows)
         self._directory.refresh_for(held, session_rows)
         sessions = self._sessions.sessions(session_rows, self._directory)
         other_waits = rows.other_waits(lock_rows)
         return Snapshot(
-            taken_at=Instant(taken_at),
+            taken_at=taken_at,
             asked_at=asked_at,
             answered_at=answered_at,
             server=replace(self._server, in_recovery=in_recovery, privileged=self._directory.privileged),
@@ -142,7 +139,7 @@ class Reader:
             prepared=rows.prepared(lock_rows, prepared_rows, self._directory),
             databases=self._directory.databases,
             other_waits=other_waits,
-            blocking=ask_who_blocks(clock, held, other_waits, sessions),
+            blocking=ask_who_blocks(locks, held, other_waits, sessions),
             lock_table_rows=rows.slots(lock_rows),
             poll_seconds=self._clock() - asked_at,
         )
@@ -167,5 +164,5 @@ class Reader:
         self._sources = sources
         self._statements = {
             name: sql.SQL(query(name)).format(**{k: sql.SQL(v) for k, v in composed.items()})
-            for name in ("clock", "locks", "activity", "prepared")
+            for name in ("locks", "activity", "prepared")
         }
