@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from random import random
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ def command(access: Access, *, every: float | None) -> int:
     from pglock_inspect.top.terminal import is_usable  # noqa: PLC0415
 
     if not is_usable():
-        talk("top needs a terminal to draw on, and here is none: use ls, or ls --watch")
+        talk("top needs stdin, stdout and stderr on a terminal that can draw: elsewhere use ls or ls --watch")
         return ExitCode.UNKNOWN
 
     from pglock_inspect.cli.access import settings_of, sources_of, watcher_of  # noqa: PLC0415
@@ -57,12 +58,15 @@ def show(watcher: Watcher, interval: float) -> int:
         max(interval, _SHORTEST),
         lambda interval, failures: pause(interval, failures, random()),  # noqa: S311 - a jitter
     )
+    gc.disable()  # nothing that is loaded from here on is garbage; to look for some would take its time
     poller.start()
     is_light = ask_background()
     try:
-        from pglock_inspect.top.ui.app import TopApp  # noqa: PLC0415  (while the server answers)
+        from pglock_inspect.top.ui.app import TopApp  # noqa: PLC0415  (while server and terminal answer)
     finally:
         light = is_light()
+    gc.freeze()
+    gc.enable()
     assert sys.__stderr__
     app = TopApp(poller, watcher.target, look_of(sys.__stderr__.encoding), light=light)
     try:

@@ -12,7 +12,7 @@ from pglock_inspect.present import columns
 if TYPE_CHECKING:
     from pglock_inspect.present.columns import Column
 
-_ROOMY = 78
+_ROOMY = 79
 
 _FROM_LEFT = (
     *(columns.MARK, columns.JOB, columns.KEY, columns.STATE, columns.FOR, columns.MAX, columns.WAITERS),

@@ -54,7 +54,7 @@ def same_key(lock: Lock, locks: Iterable[Lock]) -> list[Lock]:
     return [other for other in locks if other.key == lock.key and other.database == lock.database]
 
 
-def _order(lock: Lock) -> tuple[int, bool, float, str, AdvisoryKey, int, str]:
+def _order(lock: Lock) -> tuple[int, bool, float, str, AdvisoryKey, str, int, str]:
     seconds = lock.held.seconds if lock.held else lock.waited_seconds
     return (
         -_RANK[lock.severity],
@@ -62,8 +62,9 @@ def _order(lock: Lock) -> tuple[int, bool, float, str, AdvisoryKey, int, str]:
         1.0 if seconds is None else -seconds,
         lock.database or "",
         lock.key,
-        lock.pid or 0,
         lock.mode,
+        lock.pid or 0,
+        lock.prepared.gid if lock.prepared else "",
     )
 
 

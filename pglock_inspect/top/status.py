@@ -109,14 +109,14 @@ def counts_line(report: Report | None, cells: int, look: Look) -> list[Span]:
 
 def banner(feed: Feed, interval: float, now: float, look: Look) -> list[Span]:
     """Return what a person must know before believing the table; nothing while it is fresh."""
-    age = f"What is shown is {_whole(feed.age(now))} old"
+    age = f"What is shown is {_whole(feed.age(now))} old" if feed.shown else "Nothing is known yet"
     connection = feed.connection(now, interval)
     if connection == "lost":
         error = look.text(feed.error or "").rstrip(".")
         return [(f"{look.glyphs.critical} {age}: {error}. It is tried again by itself.", "critical")]
     if connection == "silent":
         silence = f"the server has not answered for {_whole(feed.silence(now))}"
-        return [(f"{look.glyphs.warning} {f'{age}: ' if feed.shown else ''}{silence}.", "warning")]
+        return [(f"{look.glyphs.warning} {age}: {silence}.", "warning")]
     if feed.paused_at is not None:
         return [(f"{look.glyphs.info} Paused. {age}; Space goes on.", "info")]
     return []

@@ -16,6 +16,7 @@ from textual.widgets import Input, Label
 
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.present.cells import wrap
+from pglock_inspect.present.columns import label
 from pglock_inspect.present.glyphs import ASCII
 from pglock_inspect.top import status
 from pglock_inspect.top.details import describe, general
@@ -78,7 +79,7 @@ class TopApp(App[BaseException]):
     ) -> None:
         super().__init__()
         self.animation_level = "none"
-        for theme in themes.ALL:
+        for theme in themes.ALL.values():
             self.register_theme(theme)
         few_colours = self.no_color or self.console.color_system in {None, "standard"}
         self.theme = (themes.ANSI if few_colours else themes.LIGHT if light else themes.DARK).name
@@ -88,21 +89,26 @@ class TopApp(App[BaseException]):
         self._feed = Feed(target, clock())
         self._rows: list[Lock] = []
         self._described: Identity | None = None
+        self._table = LockTable(look)
+        self._details = Pane(id="details")
+        self._filter = Input(placeholder="job, user, application or database", compact=True)
+        self._hints = Band(self._draw_hints, id="hints")
+        self._header = Band(self._draw_header, id="header")
+        self._banner = Band(self._draw_banner, id="banner")
 
     def compose(self) -> ComposeResult:
         """Lay the screen out; the style sheet says what is beside what."""
-        table = LockTable(self._look)
-        yield Band(self._header, id="header")
-        yield Band(self._banner, id="banner")
+        yield self._header
+        yield self._banner
         with Container(id="body"):
             with Container(id="list"):
-                yield Band(table.heads, id="heads")
-                yield table
-            yield Pane(id="details")
+                yield Band(self._table.heads, id="heads")
+                yield self._table
+            yield self._details
         with Container(id="filter"):
             yield Label("/")
-            yield Input(placeholder="job, user, application or database", compact=True)
-        yield Band(self._hints, id="hints")
+            yield self._filter
+        yield self._hints
 
     def on_mount(self) -> None:
         """Begin to listen."""
@@ -110,6 +116,7 @@ class TopApp(App[BaseException]):
             self.add_class("-ascii")
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminated)
         self.set_interval(1, self._redraw)
+        self._show()
         self._poller.listen(self._hear)
 
     def _hear(self, came: Report | BaseException) -> None:
@@ -130,53 +137,56 @@ class TopApp(App[BaseException]):
         """Show what the feed shows."""
         if self._feed.shown:
             self._rows = arrange(self._feed.shown.locks)
-            self._show_rows()
+        self._show_rows()
 
     def _show_rows(self) -> None:
-        rows = matching(self._rows, self.query_one(Input).value)
-        empty = "No advisory lock is held or waited for."
         if self._rows:
             empty = f"None of {len(self._rows)} locks matches the filter. Esc clears it."
-        self.query_one(LockTable).show(rows, empty)
+        elif self._feed.shown:
+            empty = "No advisory lock is held or waited for."
+        else:
+            empty = "Waiting for the server's first answer."
+        self._table.show(matching(self._rows, self._filter.value), empty)
         self._redraw()
 
     @on(LockTable.Selected)
     def _describe(self, message: LockTable.Selected) -> None:
         report, lock = self._feed.shown, message.lock
-        assert report
-        which = identity(lock) if lock else None
+        if report is None:
+            return
+        title = self._look.text(label(lock)) if lock else ""
         sections = describe(lock, report, self._look) if lock else [general(report, self._look)]
-        self.query_one("#details", Pane).show(sections, anew=which != self._described)
+        which = identity(lock) if lock else None
+        self._details.show(title, sections, anew=which != self._described)
         self._described = which
-        self.query_one("#hints", Band).redraw()
+        self._hints.redraw()
 
     def _redraw(self) -> None:
-        for band in self.query(Band):
+        for band in (self._header, self._banner, self._hints):
             band.redraw()
 
-    def _header(self, cells: int) -> Sequence[Sequence[Span]]:
+    def _draw_header(self, cells: int) -> Sequence[Sequence[Span]]:
         now, interval = self._clock(), self._poller.interval
         return [
             status.title_line(self._feed, cells, self._look, interval=interval, now=now),
             status.counts_line(self._feed.shown, cells, self._look),
         ]
 
-    def _banner(self, cells: int) -> Sequence[Sequence[Span]]:
+    def _draw_banner(self, cells: int) -> Sequence[Sequence[Span]]:
         told = status.banner(self._feed, self._poller.interval, self._clock(), self._look)
         return [[(line, meaning)] for text, meaning in told for line in wrap(text, cells)][:_BANNER_LINES]
 
-    def _hints(self, cells: int) -> Sequence[Sequence[Span]]:
-        place, wanted = self.query_one(LockTable).position, self.query_one(Input).value
+    def _draw_hints(self, cells: int) -> Sequence[Sequence[Span]]:
+        place, wanted = self._table.position, self._filter.value
         return [status.hints_line(self._mode, place, wanted, cells, self._look)]
 
     @property
     def _mode(self) -> status.Mode:
-        focused = self.focused
-        return "filter" if isinstance(focused, Input) else "details" if isinstance(focused, Pane) else "table"
+        return "filter" if self._filter.has_focus else "details" if self._details.has_focus else "table"
 
     def on_descendant_focus(self) -> None:
         """Tell the keys of what has the focus now."""
-        self.query_one("#hints", Band).redraw()
+        self._hints.redraw()
 
     def action_pause(self) -> None:
         """Hold what is shown, or go on."""
@@ -195,21 +205,21 @@ class TopApp(App[BaseException]):
     def action_details(self) -> None:
         """Give the details the whole screen, or a part of it again."""
         self.screen.toggle_class("-details")
-        self.query_one("#details" if self.screen.has_class("-details") else LockTable).focus()
+        (self._details if self.screen.has_class("-details") else self._table).focus()
 
     def action_leave(self) -> None:
         """Leave the details, else the filter."""
         if self.screen.has_class("-details"):
             self.action_details()
         else:
-            self.query_one(Input).value = ""
-            self.query_one(LockTable).focus()
+            self._filter.value = ""
+            self._table.focus()
 
     def action_filter(self) -> None:
         """Open the line that a filter is typed in."""
         self.screen.remove_class("-details")
         self.screen.add_class("-filtering")
-        self.query_one(Input).focus()
+        self._filter.focus()
 
     @on(Input.Changed)
     def _filter_changed(self) -> None:
@@ -217,7 +227,7 @@ class TopApp(App[BaseException]):
 
     @on(Input.Submitted)
     def _filter_done(self) -> None:
-        self.query_one(LockTable).focus()
+        self._table.focus()
 
     @on(Input.Blurred)
     def _filter_left(self) -> None:
@@ -226,6 +236,10 @@ class TopApp(App[BaseException]):
     def action_help(self) -> None:
         """Show what the keys do."""
         self.push_screen(Help())
+
+    def _fatal_error(self) -> None:
+        # Textual would print the stack with all that is in it; whoever started the program says what failed.
+        self.exit(self._exception)
 
     def _terminated(self) -> None:
         self.exit(return_code=128 + signal.SIGTERM)

@@ -5,37 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from pglock_inspect.present.spans import MEANINGS, width_of
+from pglock_inspect.present.spans import width_of
+from pglock_inspect.top.ui.themes import styles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rich.style import Style
     from textual.geometry import Size
 
     from pglock_inspect.present.spans import Span
 
-_COMPONENTS = {meaning: f"meaning--{meaning}" for meaning in MEANINGS}
-
 
 class Painted(Widget):
-    """Knows how meanings look here; the style sheet says so by component classes."""
-
-    COMPONENT_CLASSES = set(_COMPONENTS.values())  # noqa: RUF012
+    """Draws spans in the colours of the theme."""
 
     def paint(self, spans: Iterable[Span], over: Style | None = None) -> Strip:
         """Return one line as wide as the widget; ``over`` is a style on top of each meaning's."""
-        base = self.rich_style
-        segments = []
-        for text, meaning in spans:
-            style = self.get_component_rich_style(_COMPONENTS[meaning])
-            segments.append(Segment(text, style + over if over else style))
-        blank = base + over if over else base
-        return Strip(segments, width_of(spans)).extend_cell_length(self.size.width, blank)
+        base, styles = self.rich_style, styles_of(self.app.theme)
+        top = over or Style.null()
+        segments = [Segment(text, base + styles[meaning] + top) for text, meaning in spans]
+        return Strip(segments, width_of(spans)).extend_cell_length(self.size.width, base + top)
 
 
 class Band(Painted):
@@ -48,6 +42,8 @@ class Band(Painted):
 
     def redraw(self) -> None:
         """Draw again, and repaint what came out different."""
+        if not self.is_attached:
+            return
         old, self._lines = self._lines, self._draw(self._width())
         self.set_class(not self._lines, "-empty")
         if len(old) != len(self._lines):

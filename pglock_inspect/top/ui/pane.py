@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
+from textual.content import Content
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 
@@ -35,11 +36,12 @@ class Pane(Painted, ScrollView, can_focus=True):
         self._sections = sections
         self._lines: list[list[Span]] = []
 
-    def show(self, sections: Sequence[Section], *, anew: bool) -> None:
-        """Show these sections; from the top where they are about something else (``anew``)."""
+    def show(self, title: str, sections: Sequence[Section], *, anew: bool) -> None:
+        """Show these sections; from the top where they are about something else than before (``anew``)."""
         self._sections = sections
         self._wrap()
         if anew:
+            self.border_title = Content(f" {title} ") if title else None  # a string would be read as markup
             self.scroll_to(y=0, animate=False)
 
     def on_resize(self) -> None:

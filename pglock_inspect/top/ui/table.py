@@ -111,6 +111,7 @@ class LockTable(Painted, ScrollView, can_focus=True):
         self._layout = lay_out(self.scrollable_content_region.width)
         self._drawn.clear()
         self._scroll_to_selected()
+        self.refresh()
 
     def heads(self, cells: int) -> list[list[Span]]:
         """Return the line of titles that belongs above the table."""
@@ -129,6 +130,8 @@ class LockTable(Painted, ScrollView, can_focus=True):
 
     def _scroll_to_selected(self) -> None:
         top, height = self.scroll_offset.y, self.size.height
+        if not height:
+            return
         if self._index < top:
             self.scroll_to(y=self._index, animate=False)
         elif self._index >= top + height:

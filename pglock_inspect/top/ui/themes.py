@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
 
+from rich.style import Style
+from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pglock_inspect.present.spans import Meaning
 
 DARK = Theme(
     name="pglock-dark",
@@ -19,7 +28,7 @@ DARK = Theme(
         "quiet": "#7b8796",
         "good": "#3fb68b",
         "info": "#5cc5e8",
-        "warning-text": "#e8b54a",
+        "warned": "#e8b54a",
         "critical": "#ff7b7b",
         "line": "#2b3747",
         "selected": "#23364f",
@@ -36,10 +45,10 @@ LIGHT = Theme(
     foreground="#2c343e",
     variables={
         "strong": "#0b0f14",
-        "quiet": "#6a7583",
+        "quiet": "#5d6875",
         "good": "#14804f",
         "info": "#00709e",
-        "warning-text": "#8f5f00",
+        "warned": "#8f5f00",
         "critical": "#c4232b",
         "line": "#cbd3dc",
         "selected": "#d4e6fb",
@@ -55,9 +64,28 @@ ANSI = replace(
         **dict.fromkeys(DARK.variables, "ansi_default"),
         "good": "ansi_green",
         "info": "ansi_cyan",
-        "warning-text": "ansi_yellow",
+        "warned": "ansi_yellow",
         "critical": "ansi_red",
     },
 )
 
-ALL = (DARK, LIGHT, ANSI)
+ALL = {theme.name: theme for theme in (DARK, LIGHT, ANSI)}
+
+
+@cache
+def styles_of(theme: str) -> Mapping[Meaning, Style]:
+    """Return how a theme of this name shows each meaning."""
+    variables = ALL[theme].variables
+
+    def colour(name: str, *, bold: bool = False) -> Style:
+        return Style(color=Color.parse(variables[name]).rich_color, bold=bold or None)
+
+    return {
+        "text": Style(),
+        "strong": colour("strong", bold=True),
+        "quiet": colour("quiet"),
+        "good": colour("good"),
+        "info": colour("info"),
+        "warning": colour("warned"),
+        "critical": colour("critical", bold=True),
+    }
