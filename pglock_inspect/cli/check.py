@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from pglock_inspect.present.verdict import Verdict
 
 # Each has a module of `present`.
-FORMATS = {"text": "nagios", "json": "json"}
+FORMATS = {
+    "text": "nagios",
+    "json": "json",
+    "junit": "junit",
+    "github": "github",
+    "prometheus": "prometheus",
+}
 
 
 class Format(Protocol):
     """Shows verdicts, one per target."""
 
-    def judged(self, verdicts: Sequence[Verdict]) -> str:
+    def judged(self, verdicts: Sequence[Verdict]) -> str | bytes:
         """Return what to print."""
         ...
 

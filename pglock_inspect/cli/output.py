@@ -33,8 +33,8 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def write(text: str) -> None:
-    """Write data to stdout, at once; nothing for no data."""
+def write(text: str | bytes) -> None:
+    """Write data to stdout, at once; nothing for no data. Bytes go as they are, whatever the locale."""
     if not text:
         return
     try:
