@@ -9,7 +9,7 @@ import click
 
 from pglock_inspect.cli.access import Watchers, settings_of
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import Duration, connection_options
+from pglock_inspect.cli.options import Duration, configured, connection_options
 from pglock_inspect.cli.output import talk, write
 from pglock_inspect.present.selection import Selection
 from pglock_inspect.present.verdict import judge, worst
@@ -39,7 +39,14 @@ class Format(Protocol):
 
 
 @click.command("check", short_help="Judge the locks of one poll: exit code and text.")
-@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Judge this job alone. Repeatable.")
+@click.option(
+    "--job",
+    "jobs",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=configured("jobs"),
+    help="Judge this job alone. Repeatable.",
+)
 @click.option("--max-held", type=Duration(), help="Stale when held this long [1h, or as configured].")
 @click.option("--max-wait", type=Duration(), help="Too long a wait [1m, or as configured].")
 @click.option("--format", "format_name", type=click.Choice(list(FORMATS)), default="text", show_default=True)

@@ -10,7 +10,7 @@ from pglock_inspect.cli.arguments import DashedArguments
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import connection_options
 from pglock_inspect.cli.output import talk, write
-from pglock_inspect.errors import UnhashableName
+from pglock_inspect.errors import ConfigError, UnhashableName
 from pglock_inspect.schemes import SCHEMES, scheme_named
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def _asked(access: Access, keys: Sequence[NamedKey]) -> list[NamedKey]:
     from pglock_inspect.cli.access import settings_of, sources_of  # noqa: PLC0415 - offline needs no psycopg
     from pglock_inspect.postgres.hashing import server_keys  # noqa: PLC0415
 
-    source = sources_of(access, settings_of(access))[0]
+    source, *others = sources_of(access, settings_of(access))
+    if others:
+        raise ConfigError("key asks one server: give one --target")
     hashed = [key for key in keys if SCHEMES[key.scheme].hashed_by_server]
     asked = dict(zip(hashed, server_keys(source.dsn, [key.arguments for key in hashed]), strict=True))
     return [key._replace(key=asked.get(key, key.key)) for key in keys]

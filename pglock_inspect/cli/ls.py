@@ -9,7 +9,7 @@ import click
 
 from pglock_inspect.cli.access import Watchers, settings_of
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import Duration, connection_options
+from pglock_inspect.cli.options import LEAST_INTERVAL, Duration, configured, connection_options
 from pglock_inspect.cli.output import stdout_paper, talk, write
 from pglock_inspect.present.selection import Selection
 
@@ -39,12 +39,21 @@ class Format(Protocol):
 
 @click.command("ls", short_help="Show the locks of one poll.")
 @click.option("--database", "databases", multiple=True, metavar="NAME", help="Only in this database.")
-@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only of this job.")
+@click.option(
+    "--job",
+    "jobs",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=configured("jobs"),
+    help="Only of this job.",
+)
 @click.option("--stale", is_flag=True, help="Only locks held for too long.")
 @click.option("--waiting", is_flag=True, help="Only locks that are waited for, and who waits.")
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--watch", is_flag=True, help="Poll again and again.")
-@click.option("--every", type=Duration(), help="With this pause; implies --watch.")
+@click.option(
+    "--every", type=Duration(LEAST_INTERVAL), help="With this pause [2s, or as configured]; implies --watch."
+)
 @connection_options
 def command(
     access: Access,
@@ -61,8 +70,8 @@ def command(
 
     --format jsonl writes one lock per line, with --watch one report per line.
     """
-    configured = settings_of(access)
-    settings = configured.with_limits(jobs=jobs)
+    found = settings_of(access)
+    settings = found.with_limits(jobs=jobs)
     selection = Selection(frozenset(databases), frozenset(jobs), stale=stale, waiting=waiting)
     shown = cast("Format", import_module(f"pglock_inspect.present.{format_name}"))
     with Watchers(access, settings) as watchers:
@@ -73,10 +82,10 @@ def command(
                 write(text)
         reports = watchers.poll()
     write(shown.once([selection.of(report) for report in reports], stdout_paper()))
-    return _conclude(reports, jobs, configured)
+    return _conclude(reports, jobs, found)
 
 
-def _conclude(reports: Sequence[Report], jobs: Sequence[str], configured: Settings) -> ExitCode:
+def _conclude(reports: Sequence[Report], jobs: Sequence[str], found: Settings) -> ExitCode:
     """Say on stderr what could not be seen."""
     code = ExitCode.OK
     for report in reports:
@@ -84,7 +93,7 @@ def _conclude(reports: Sequence[Report], jobs: Sequence[str], configured: Settin
             talk(report.error)
             code = ExitCode.UNKNOWN
     if code is ExitCode.OK:
-        known = {job.name for job in configured.jobs}
+        known = {job.name for job in found.jobs}
         known |= {lock.name.text for report in reports for lock in report.locks if lock.name}
         for job in jobs:
             if job not in known:

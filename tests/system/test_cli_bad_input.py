@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import subprocess
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from tests.support.command import COMMAND
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.command import Pglock
@@ -84,6 +89,31 @@ def test_a_missing_configuration(stray: Pglock) -> None:
 
 def test_a_target_that_is_not_configured(stray: Pglock) -> None:
     assert complaint(stray, "ls", "--target", "prod").startswith("no targets are configured: ")
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The connection string of a server that accepts and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"host=127.0.0.1 port={listener.getsockname()[1]}"
+
+
+def test_a_server_that_does_not_answer(stray: Pglock, silent: str) -> None:
+    sentence = complaint(stray, "check", "--dsn", f"{silent} connect_timeout=2")
+    assert sentence.startswith("cannot connect to 127.0.0.1:")
+    assert sentence.endswith("or allow more time with connect_timeout")
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_an_interrupt_does_not_wait_for_a_server(stray: Pglock, silent: str, targets: int) -> None:
+    stray.directory.joinpath("own.toml").write_text(
+        "".join(f'[[targets]]\nname = "{number}"\ndsn = "{silent}"\n' for number in range(targets))
+    )
+    looking = stray.start("ls", "--config", "own.toml", "--target", "all")
+    wait_until(lambda: len(psutil.Process(looking.pid).net_connections()) == targets, "it has connected")
+    looking.send_signal(signal.SIGINT)
+    out, err = looking.communicate(timeout=5)
+    assert (looking.returncode, out, err) == (130, "", "")
 
 
 def test_closed_streams(stray: Pglock, tmp_path: Path) -> None:

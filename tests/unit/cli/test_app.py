@@ -13,6 +13,7 @@ from pglock_inspect.cli.app import COMMANDS, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -59,6 +60,7 @@ def test_the_help_lists_every_command_with_a_whole_sentence(capsys: pytest.Captu
         (["ls", "--format", "xml"], "invalid value for '--format': 'xml' is not one of"),
         (["ls", "extra"], "got unexpected extra argument (extra)"),
         (["check", "--max-held", "10"], "invalid value for '--max-held': '10' has no unit"),
+        (["ls", "--every", "1ms"], "invalid value for '--every': '1ms' is too short: write at least 100 ms"),
         (["check", "--max-held", "soon"], "invalid value for '--max-held': 'soon' is no duration"),
         (["key"], "missing argument 'NAME...'"),
         (["key", "x", "--shceme", "int"], "no such option '--shceme'. Did you mean '--scheme'?"),
@@ -96,14 +98,36 @@ def test_completion_is_a_script_of_the_shell(shell: str, capsys: pytest.CaptureF
     assert "_PGLOCK_INSPECT_COMPLETE" in capsys.readouterr().out
 
 
-def test_completion_knows_commands_and_options(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("ch", ["check"]),
+        ("ls --for", ["--format"]),
+        ("ls --format js", ["json", "jsonl"]),
+        ("ls --job send_", ["send_daily_digest", "send_invoices"]),
+        ("check --target p", ["prod"]),
+        ("--config nowhere.toml check --target p", []),
+    ],
+)
+def test_completion_knows_commands_options_and_what_is_configured(
+    words: str,
+    completions: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '[[jobs]]\nname = "send_daily_digest"\n[[jobs]]\nname = "send_invoices"\n'
+        '[[jobs]]\nname = "backup"\n[[targets]]\nname = "prod"\ndsn = "host=db"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PGLOCK_CONFIG", str(own))
     monkeypatch.setenv("_PGLOCK_INSPECT_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", "pglock-inspect ls --for")
-    monkeypatch.setenv("COMP_CWORD", "2")
+    monkeypatch.setenv("COMP_WORDS", f"pglock-inspect {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
     assert run([]) == 0
-    assert capsys.readouterr().out == "plain,--format\n"
+    assert capsys.readouterr().out.split() == [f"plain,{word}" for word in completions]
 
 
 def test_what_nobody_foresaw_is_one_sentence_without_its_text(
