@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.support.command import Pglock
+from tests.support.requirements import program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,3 +89,13 @@ def test_json_adds_the_verdict(pglock: Pglock, connect: Connect) -> None:
     assert [*document][-2:] == ["status", "exit_code"]
     assert (document["status"], document["exit_code"]) == ("CRITICAL", 2)
     assert [finding["rule"] for finding in document["findings"]] == ["stale"]
+
+
+def test_promtool_finds_nothing_wrong_with_the_textfile(pglock: Pglock, connect: Connect) -> None:
+    connect().execute("SELECT pg_advisory_lock(hashtext('send_daily_digest'))")
+    metrics = pglock("check", "--job", "send_daily_digest", "--format", "prometheus").stdout
+    assert "pglock_job_held{" in metrics
+    checked = subprocess.run(
+        [program("promtool"), "check", "metrics"], input=metrics, capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
