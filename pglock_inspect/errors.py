@@ -78,7 +78,7 @@ class NotAPsycopgConnection(LockError, TypeError):
 
 
 class InTransaction(LockError):
-    """A connection that is in a transaction, or busy, where a lock needs one that is not; nothing was sent."""
+    """A connection that is in a transaction or busy, where a lock needs one that is not; nothing was sent."""
 
 
 class UsedAfterFork(LockError):

@@ -1,0 +1,257 @@
+"""A lock as its user has it: what `Lock` and `AsyncLock` share, which is all but waiting."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from datetime import timedelta
+from functools import lru_cache, partial
+from reprlib import repr as shortened
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+import psycopg
+
+from pglock_inspect.errors import AlreadyHeld, LockLost, LockTimeout, NotAPsycopgConnection, UsedAfterFork
+from pglock_inspect.lock.session import SessionLevel
+from pglock_inspect.lock.transaction import TransactionLevel
+from pglock_inspect.lock.wire import AnyConnection, refuse_after_fork, within
+from pglock_inspect.schemes import codec_of, key_of
+
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
+    from pglock_inspect.keys import AdvisoryKey
+
+BEAT = 5.0  # seconds from one sign of life to the next on a connection of the helper's own
+DEADLINE = 5.0  # seconds for the server to answer
+LEASE = 30.0  # seconds of silence after which the server ends the session
+TICK = 0.2  # seconds until a connection that breaks is noticed
+
+AnyLevel = SessionLevel | TransactionLevel
+Step = Callable[[], Any]  # what a driver calls, and awaits if it is the async one
+Flow = Generator[Step, Any, None]  # is sent what its steps return
+
+_AT_ONCE = timedelta()
+_key_of = lru_cache(key_of)
+_claims: dict[tuple[int, AdvisoryKey], AnyLevel] = {}  # by a connection's address
+
+
+class Options(TypedDict, total=False):
+    """What every function of the helper can be told.
+
+    scheme: the rule that makes the key of the name; "hashtext" unless given.
+    stamp: whether a second, shared lock tells other sessions when this one was taken; True unless given.
+    pooler: "allow" accepts a pooler of sessions before a session-level lock; "refuse" unless given.
+    wait: how long to wait for the lock; not at all unless given.
+    on_lost: called with the LockLost as soon as the lock is known to be lost, in another thread or in the
+        event loop; needs a connection string, since only the helper's own connections are watched.
+    """
+
+    scheme: str
+    stamp: bool
+    pooler: Literal["refuse", "allow"]
+    wait: timedelta
+    on_lost: Callable[[LockLost], object] | None
+
+
+class BaseLock:
+    """A lock; true if it was granted and is not known to be lost."""
+
+    granted = False
+
+    _kind: type[AnyConnection]
+    _connection: Any
+    _level: AnyLevel | None = None
+    _lost: LockLost | None = None
+
+    # What waits, and is the subclass's. A pause tells whether the watch is over.
+    _ask: Callable[[PQGen[Any]], Any]
+    _start_watch: Callable[[], None]
+    _stop_watch: Step
+    _pause: Step
+
+    def __init__(
+        self,
+        conn: AnyConnection | str,
+        name: str,
+        *,
+        transaction: bool = False,
+        lease: float = LEASE,
+        **options: Unpack[Options],
+    ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"a lock's name is a str, not {type(name).__name__}")
+        self.name = name
+        self._level_type = TransactionLevel if transaction else SessionLevel
+        self._options = options
+        self._wait = max(_AT_ONCE, options.get("wait", _AT_ONCE))
+        self._conninfo = conn if isinstance(conn, str) else None
+        self._lease = lease if isinstance(conn, str) else None
+        if isinstance(conn, self._kind):
+            self._connection = conn
+            if options.get("on_lost"):
+                raise TypeError("on_lost needs a connection string: a connection of yours is not watched")
+        elif self._conninfo is None:
+            given, wanted = type(conn), self._kind.__name__
+            raise NotAPsycopgConnection(
+                f"{given.__module__}.{given.__qualname__} is not psycopg.{wanted}: pass one, such as the "
+                "driver's connection below SQLAlchemy's or Django's, or a connection string"
+            )
+
+    def __bool__(self) -> bool:
+        return self.granted and self._lost is None
+
+    def __del__(self) -> None:
+        if self._level:  # dropped within its with block, or interrupted at the very end
+            self._end_session()
+            self._leave()
+
+    def _enter(self) -> Flow:
+        if self._level:
+            raise AlreadyHeld(f"this lock of {self._job} is in use: make another one")
+        self.granted, self._lost = False, None
+        if self._conninfo is not None:
+            called = self.name if self.name.isprintable() else None
+            connect = partial(self._kind.connect, self._conninfo, fallback_application_name=called)
+            self._connection = yield connect
+        try:
+            level = self._claim()
+            patience = DEADLINE + self._wait.total_seconds()
+            self.granted = yield self._question(level.take(), patience)
+            if not self.granted:
+                self._leave()
+            elif self._lease:
+                self._start_watch()
+        except BaseException as error:  # noqa: BLE001  (be it an interrupt)
+            meaning = self._meaning(error)
+            yield from self._give_up()
+            raise meaning  # noqa: B904  (it has its cause)
+
+    def _exit(self, job_error: BaseException | None) -> Flow:
+        failed = job_error is not None
+        try:
+            if self.granted:
+                yield self._stop_watch
+                level = self._held()
+                if level.rolls_back(failed=failed) and not self._lease:
+                    yield self._connection.rollback  # which forgets prepared statements, too
+                yield self._question(level.release(failed=failed))
+            self._leave()
+        except BaseException as error:  # noqa: BLE001  (as above)
+            meaning = self._meaning(error)
+            yield from self._give_up()
+            if job_error is None or not isinstance(error, Exception):
+                raise meaning  # noqa: B904  (it has its cause)
+            job_error.add_note(str(meaning))
+
+    def _give_up(self) -> Flow:
+        """Leave nothing locked, if need be by ending the session."""
+        try:
+            if self._level and not self._level.free:
+                yield partial(self._ask, within(DEADLINE, self._level.undo()))
+        except BaseException as error:
+            self._end_session()
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._leave()
+
+    def _check(self) -> Flow:
+        level = self._held()
+        try:
+            yield self._question(level.check())
+        except psycopg.Error as error:
+            raise self._meaning(error)  # noqa: B904  (it has its cause)
+
+    def _keep_watch(self) -> Flow:
+        """Beat at times, and whenever the server says something, such as farewell."""
+        socket = select.poll()
+        socket.register(self._connection.pgconn.socket, select.POLLIN)
+        beat_at = monotonic() + BEAT
+        while not (yield self._pause):
+            if monotonic() >= beat_at or socket.poll(0):
+                beat_at = monotonic() + BEAT
+                try:
+                    yield self._question(self._held().beat())
+                except (LockLost, psycopg.Error) as error:
+                    self._lost = error if isinstance(error, LockLost) else self._broken(error)
+                    if on_lost := self._options.get("on_lost"):
+                        on_lost(self._lost)
+                    return
+
+    def _claim(self) -> AnyLevel:
+        """Raise AlreadyHeld, UsedAfterFork or UnhashableName before anything is sent."""
+        connection, options = self._connection, self._options
+        refuse_after_fork(connection.pgconn)
+        codec = "utf-8"
+        if not self.name.isascii():
+            codec = codec_of(connection.info.parameter_status("server_encoding") or "")
+        level = self._level_type(
+            connection,
+            self.name,
+            _key_of(self.name, options.get("scheme", "hashtext"), encoding=codec),
+            stamps=options.get("stamp", True),
+            wait=self._wait,
+            through_pooler=options.get("pooler") == "allow",
+            lease=self._lease,
+        )
+        if _claims.setdefault((id(level.pgconn), level.key), level) is not level:
+            raise AlreadyHeld(
+                f"this connection holds the lock of {self._job} already, and PostgreSQL would grant it once "
+                "more: give each thread and each job its own connection"
+            )
+        self._level = level
+        return level
+
+    def _held(self) -> AnyLevel:
+        """Return the level, or raise what is known to stand against the lock."""
+        if self.granted and self._level and not self._lost:
+            refuse_after_fork(self._connection.pgconn)
+            return self._level
+        if self.granted:
+            raise self._lost or LockLost(f"the lock of {self._job} was released at the end of its with block")
+        waited = f" within {self._wait}" if self._wait else ""
+        raise LockTimeout(f"the lock of {self._job} was not to be had{waited}: another session holds it")
+
+    def _question(self, question: PQGen[Any], patience: float = DEADLINE) -> Step:
+        return partial(self._ask, within(patience, question) if self._lease else question)
+
+    @property
+    def _job(self) -> str:
+        return shortened(self.name)
+
+    def _meaning(self, error: BaseException) -> BaseException:
+        """Return what an error of psycopg means for the lock, or the error itself."""
+        if self.granted and isinstance(error, psycopg.Error) and (self._lease or self._connection.closed):
+            return self._broken(error)
+        if not self.granted and isinstance(error, psycopg.errors.QueryCanceled):
+            timeout = LockTimeout(
+                f"the wait for the lock of {self._job} was cut short by the session's statement_timeout, or "
+                "by a request to cancel it: raise statement_timeout, or wait less"
+            )
+            timeout.__cause__ = error
+            return timeout
+        return error
+
+    def _broken(self, error: psycopg.Error) -> LockLost:
+        lost = LockLost(
+            f"the lock of {self._job} was lost while the job ran: its connection broke or was closed (the "
+            "cause says how; see whether another run came between)"
+        )
+        lost.__cause__ = error
+        return lost
+
+    def _end_session(self) -> None:
+        """Have the server release everything, as it does at the end of a session."""
+        with suppress(UsedAfterFork):  # the parent's session goes on
+            refuse_after_fork(self._connection.pgconn)
+            self._connection.pgconn.finish()
+
+    def _leave(self) -> None:
+        if self._level:
+            _claims.pop((id(self._level.pgconn), self._level.key), None)
+            self._level = None
+        if self._lease:
+            self._end_session()
