@@ -11,8 +11,8 @@ from pglock_inspect.errors import ServerFailure
 from pglock_inspect.findings import Scene, judge
 from pglock_inspect.holds import History, fold
 from pglock_inspect.model import Report, to_instant
-from pglock_inspect.names import ConfiguredNames, NameBook
-from pglock_inspect.postgres import Reader, where
+from pglock_inspect.names import Learner
+from pglock_inspect.postgres import Lookups, Reader, where
 from pglock_inspect.report import make_report
 from pglock_inspect.runs import JobRuns, note_runs
 from pglock_inspect.stamps import settle_stamps
@@ -52,10 +52,11 @@ class Watcher:
         self._dsn = dsn
         self._settings = settings
         self._clock, self._sleep, self._random = clock, sleep, random
-        self._book = NameBook(ConfiguredNames(settings.jobs))
+        self._names = Learner(settings.jobs, settings.scheme)
         self._history = History()
         self._runs: Mapping[str, JobRuns] = {}
         self._reader: Reader | None = None
+        self._lookups: Lookups | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -70,6 +71,11 @@ class Watcher:
         if self._reader:
             self._reader.close()
             self._reader = None
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with ``names_query``, in a sentence; no poll fails by it."""
+        return self._lookups.problem if self._lookups else None
 
     def poll(self) -> Report:
         """Read the server once and report; a server that cannot be read is reported too."""
@@ -98,6 +104,12 @@ class Watcher:
     def _read(self) -> Snapshot:
         if self._reader is None:
             self._reader = Reader(self._dsn, clock=self._clock)
+            self._lookups = Lookups(
+                self._reader.connection,
+                names_query=self._settings.names_query,
+                read_tables=self._settings.read_tables,
+                clock=self._clock,
+            )
             if not self._named:
                 self.target = self._reader.target
         return self._reader.read()
@@ -106,10 +118,20 @@ class Watcher:
         before = self._history.snapshot
         if before and before.server.started_at != snapshot.server.started_at:
             self._history = History()  # another server, or this one restarted: nothing of before is held
-        self._history = settle_stamps(fold(self._history, snapshot, self._book))
+        self._history = self._fold(snapshot)
         self._runs = note_runs(self._runs, self._history, self._settings.jobs)
         scene = Scene(self._history, self._settings.limits, self._settings.jobs, self._runs)
         return make_report(self.target, scene, judge(scene, self._settings.rules))
+
+    def _fold(self, snapshot: Snapshot) -> History:
+        """Return the history with this poll, under all names that can be had for it."""
+        history = settle_stamps(fold(self._history, snapshot, self._names.book))
+        self._names.listen(snapshot, history.groups)
+        if self._lookups:
+            self._lookups.ask(self._names, history)
+        if self._names.book is not history.book:
+            history = settle_stamps(fold(self._history, snapshot, self._names.book))
+        return history
 
 
 def pause(interval: float, failures: int, chance: float) -> float:

@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from pglock_inspect.names.book import NameBook
 from pglock_inspect.names.configured import ConfiguredNames
+from pglock_inspect.names.known import KnownNames
+from pglock_inspect.names.learner import Learner
 
-__all__ = ["ConfiguredNames", "NameBook"]
+__all__ = ["ConfiguredNames", "KnownNames", "Learner", "NameBook"]

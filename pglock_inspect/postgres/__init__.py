@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pglock_inspect.postgres.connection import connect, parse, where
+from pglock_inspect.postgres.lookups import Lookups
 from pglock_inspect.postgres.reader import Reader
 
-__all__ = ["Reader", "connect", "parse", "where"]
+__all__ = ["Lookups", "Reader", "connect", "parse", "where"]

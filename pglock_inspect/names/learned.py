@@ -1,0 +1,193 @@
+"""Names that were heard on the server, and count because hashing them gives the very key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pglock_inspect.errors import UnhashableName
+from pglock_inspect.keys import AdvisoryKey, signed
+from pglock_inspect.model import Name
+from pglock_inspect.schemes import SCHEMES, codec_of, pair_name
+from pglock_inspect.schemes.pairs import halves
+from pglock_inspect.schemes.postgres_hash import hashtext, hashtextextended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pglock_inspect.model import Database, Job, LockRows, NameSource, Session
+    from pglock_inspect.names.words import Words
+    from pglock_inspect.schemes import Scheme
+
+_PAIR = 2
+_FEW = 1_000
+_HALF = 0xFFFFFFFF
+_MOST_UNDER_EVERY_SCHEME = 500
+
+
+class LearnedNames(Struct, frozen=True, eq=False):
+    """Names by the oid of a database and the form of a key, then by key."""
+
+    names: Mapping[tuple[int, int], Mapping[int, Name]] = {}
+
+    def lookup(
+        self,
+        keys: frozenset[int],
+        rows: LockRows,
+        database: Database | None,  # noqa: ARG002 - its oid is in the rows
+        session: Session | None,  # noqa: ARG002 - one session's word counts for all
+    ) -> Mapping[int, Name]:
+        """Return the names of those of ``keys`` that were learned."""
+        names = self.names.get((rows.database, rows.objsubid))
+        return {key: names[key] for key in keys & names.keys()} if names else {}
+
+
+class ToldNames:
+    """The names that ``names_query`` returns, under ``scheme``, and under every other while they are few."""
+
+    def __init__(self, texts: Sequence[str] = (), jobs: Sequence[Job] = (), scheme: str = "hashtext") -> None:
+        self._texts, self._jobs = texts, jobs
+        self._schemes = schemes_by_likelihood(scheme)
+        if len(texts) > _MOST_UNDER_EVERY_SCHEME:
+            self._schemes = self._schemes[:1]
+        self._by_database = lru_cache(maxsize=64)(self._index)
+
+    def lookup(
+        self,
+        keys: frozenset[int],
+        rows: LockRows,
+        database: Database | None,
+        session: Session | None,  # noqa: ARG002 - a name that was asked for needs no corroboration
+    ) -> Mapping[int, Name]:
+        """Return the names of those of ``keys`` that a text makes."""
+        if not self._texts:
+            return {}
+        index = self._by_database(database).get(rows.objsubid, {})
+        return {key: name_of(*index[key], "names_query", database, self._jobs) for key in keys & index.keys()}
+
+    def _index(self, database: Database | None) -> dict[int, dict[int, tuple[str, str]]]:
+        codec = codec_of(database.encoding) if database else "utf-8"
+        index: dict[int, dict[int, tuple[str, str]]] = {}
+        for scheme in self._schemes:
+            for text, key in _hashed(self._texts, scheme, codec):
+                index.setdefault(key.objsubid, {}).setdefault(_packed(key), (text, scheme.name))
+        return index
+
+
+def name_of(
+    text: str, scheme: str, source: NameSource, database: Database | None, jobs: Iterable[Job]
+) -> Name:
+    """Return the name of a learned text: with the limits of the job that it is, or that it matches."""
+    for job in jobs:
+        here = job.database is None or database is None or job.database == database.name
+        if here and _means(job, text):
+            return Name(text, source, scheme=scheme, job=job, scope=job.scope, long_lived=job.long_lived)
+    return Name(text, source, scheme=scheme)
+
+
+def _means(job: Job, text: str) -> bool:
+    """Whether a job's pattern fits a text or, for a pair, its half; else whether it is the job's own name.
+
+    A job without a key may lock under another scheme than its configuration expects.
+    """
+    if job.match is None:
+        return job.name == text and job.key is None and job.first is None
+    return any(fnmatchcase(part, job.match) for part in (text, *_halves(text)))
+
+
+def _halves(text: str) -> Iterator[str]:
+    with suppress(ValueError):
+        for half in halves(text.encode("utf-8", "surrogatepass")):
+            if isinstance(half, bytes):
+                yield half.decode("utf-8", "surrogatepass")
+
+
+@cache
+def schemes_by_likelihood(first: str) -> tuple[Scheme, ...]:
+    """Return all schemes, one of them first."""
+    return tuple(sorted(SCHEMES.values(), key=lambda scheme: scheme.name != first))
+
+
+def recognise(
+    words: Words, wanted: frozenset[int], objsubid: int, codec: str, first: str
+) -> dict[int, tuple[str, str]]:
+    """Return the text and the scheme that make keys of ``wanted``, as far as the words do."""
+    found: dict[int, tuple[str, str]] = {}
+    if not words.texts:
+        return found
+    for scheme in _fitting(wanted, objsubid, first):
+        for text, key in _hashed(words.texts, scheme, codec):
+            if _packed(key) in wanted:
+                found.setdefault(_packed(key), (text, scheme.name))
+        if len(found) == len(wanted):
+            return found
+    if objsubid == _PAIR:
+        pairs = _pairs(words, wanted - found.keys(), codec)
+        found.update(pairs)
+    elif words.seeds:
+        found = {**dict(_seeded(words, wanted, codec)), **found}
+    return found
+
+
+def _fitting(wanted: frozenset[int], objsubid: int, first: str) -> Iterator[Scheme]:
+    """Yield the schemes that can have made the keys. An integer as text is not a name for itself."""
+    form = "pair" if objsubid == _PAIR else "bigint"
+    sizes = {_is_small(key) for key in wanted} if len(wanted) <= _FEW else {True, False}
+    for scheme in schemes_by_likelihood(first):
+        if scheme.form == form and scheme.name != "int" and (form == "pair" or _makes_small(scheme) in sizes):
+            yield scheme
+
+
+def _is_small(packed: int) -> bool:
+    """Whether a bigint is an int4, or one read as unsigned."""
+    return packed >> 32 in (0, _HALF)
+
+
+@cache
+def _makes_small(scheme: Scheme) -> bool:
+    return _is_small(_packed(scheme.key(scheme.example)))
+
+
+def _hashed(texts: Iterable[str], scheme: Scheme, codec: str) -> Iterator[tuple[str, AdvisoryKey]]:
+    for text in texts:
+        try:
+            yield text, scheme.key(text, encoding=codec)
+        except UnhashableName:
+            continue
+
+
+def _pairs(words: Words, wanted: frozenset[int], codec: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield the pairs of which ``hashtext`` makes at least one half; the other stands for itself."""
+    if len(wanted) > _FEW:
+        return
+    by_hash = {hashtext(data): text for text, data in _encoded(words.texts, codec)}
+    for key in wanted:
+        halves = signed(key >> 32, 32), signed(key & _HALF, 32)
+        if by_hash.keys() & set(halves):
+            first, second = (by_hash.get(half, half) for half in halves)
+            yield key, (pair_name(first, second), "hashtext-pair")
+
+
+def _seeded(words: Words, wanted: frozenset[int], codec: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    for text, data in _encoded(words.texts, codec):
+        for seed in words.seeds:
+            key = hashtextextended(data, seed) & 0xFFFFFFFFFFFFFFFF
+            if key in wanted:
+                yield key, (text, "hashtextextended")
+
+
+def _encoded(texts: Iterable[str], codec: str) -> Iterator[tuple[str, bytes]]:
+    for text in texts:
+        try:
+            yield text, text.encode(codec)
+        except UnicodeEncodeError:
+            continue
+
+
+def _packed(key: AdvisoryKey) -> int:
+    return key.classid << 32 | key.objid
