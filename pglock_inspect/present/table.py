@@ -33,7 +33,7 @@ _BY_IMPORTANCE = (
     *(columns.BLOCKED_BY, columns.APPLICATION, columns.SESSION, columns.USER, columns.DATABASE),
     *(columns.EVIDENCE, columns.QUERY, columns.KEY, columns.CLIENT, columns.MODE),
 )
-_ENDLESS_QUERY = 100
+_ENDLESS = 200  # cells of a column where a line has no end
 
 
 def once(reports: Sequence[Report], paper: Paper) -> str:
@@ -114,7 +114,7 @@ def lay_out(locks: Sequence[Lock], paper: Paper) -> list[tuple[Column, int]]:
 
 def _needed(column: Column, locks: Sequence[Lock], paper: Paper) -> int:
     """Return the cells of the longest entry of a column, 0 where no entry says anything."""
-    most = min(column.most, paper.width or _ENDLESS_QUERY)
+    most = _most(column, paper)
     nothing = {"", paper.look.glyphs.nothing}
     longest = 0
     for lock in locks:
@@ -122,6 +122,12 @@ def _needed(column: Column, locks: Sequence[Lock], paper: Paper) -> int:
         if "".join(text for text, _ in spans).strip() not in nothing:
             longest = max(longest, width_of(spans))
     return min(max(longest, len(column.title)), most) if longest else 0
+
+
+def _most(column: Column, paper: Paper) -> int:
+    if paper.width is not None:
+        return min(column.most, paper.width)
+    return column.most if column is columns.MAX else _ENDLESS
 
 
 def arrange(locks: Sequence[Lock]) -> list[Lock]:

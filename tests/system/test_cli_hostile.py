@@ -51,7 +51,8 @@ def test_the_table_is_inert(hostile: Pglock, columns: str) -> None:
 def test_endless_lines_are_inert(hostile: Pglock) -> None:
     text = hostile("ls").stdout
     assert all(line.isprintable() for line in text.splitlines())
-    assert r"\x1b[31m[red]\u202eevil\u200b[/]" in text
+    assert r"\x1b[31m[red]\u202eevil\u200b[/]" in text  # the user
+    assert r"/* \x1b[2J\x1b]0;title\x07 \u202egnp.exe\u2066 [bold red]x[/]" in text
     assert len(text) < 5_000
 
 
