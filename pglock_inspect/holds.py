@@ -26,7 +26,7 @@ from pglock_inspect.model import (
 from pglock_inspect.names import NameBook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pglock_inspect.model import Evidence, LockRows, Name, Scope
 
@@ -71,11 +71,13 @@ def fold(history: History, snapshot: Snapshot, book: NameBook) -> History:
     step = _clock_step(history.snapshot, snapshot)
     poll = history.poll + 1
     absent_at = None if step or history.snapshot is None else history.snapshot.taken_at
-    before = {} if step else _by_process(history)
-    groups: list[HoldGroup] = []
-    for rows in snapshot.locks:
-        earlier = before.get(_process(rows, snapshot), ())
-        groups += _Fold(rows, snapshot, book, poll, absent_at).groups(earlier, same_book=book is history.book)
+    same_book = book is history.book
+    earlier = () if step else history.groups
+    groups, changed, left = _unchanged(earlier, snapshot) if same_book else ([], snapshot.locks, earlier)
+    before = _by_process(left, history.snapshot) if history.snapshot else {}
+    for rows in changed:
+        its_own = before.get(_process(rows, snapshot), ())
+        groups += _Fold(rows, snapshot, book, poll, absent_at).groups(its_own, same_book=same_book)
     if step:
         history = replace(history, comparable_from=step[0], clock_step=step[1], stepped_at_poll=poll)
     return replace(
@@ -107,11 +109,43 @@ def _process(rows: LockRows, snapshot: Snapshot) -> tuple[object, ...]:
     return rows.pid, slot, rows.database, rows.objsubid, rows.mode, rows.granted, rows.waitstart
 
 
-def _by_process(history: History) -> Mapping[tuple[object, ...], Sequence[HoldGroup]]:
+def _unchanged(
+    earlier: Sequence[HoldGroup], snapshot: Snapshot
+) -> tuple[list[HoldGroup], Sequence[LockRows], Sequence[HoldGroup]]:
+    """Return the groups that are as they were, whose rows and session are the very objects of the last poll.
+
+    And the other rows of the snapshot, and the other groups.
+    """
+    by_rows: dict[LockRows, list[HoldGroup]] = {}
+    for group in earlier:
+        by_rows.setdefault(group.rows, []).append(group)
+    unchanged: list[HoldGroup] = []
+    changed: list[LockRows] = []
+    for rows in snapshot.locks:
+        groups = by_rows.get(rows)
+        if groups and all(_is_as_it_was(group, snapshot) for group in groups):
+            unchanged += by_rows.pop(rows)
+        else:
+            changed.append(rows)
+    return unchanged, changed, [group for groups in by_rows.values() for group in groups]
+
+
+def _is_as_it_was(group: HoldGroup, snapshot: Snapshot) -> bool:
+    """Whether a group whose rows are the same has the same session; stamps are settled anew in every poll."""
+    return (
+        group.session is not None
+        and group.session is _session_of(group.rows, snapshot)
+        and group.stamp is None
+        and not group.is_stamp
+    )
+
+
+def _by_process(
+    groups: Iterable[HoldGroup], snapshot: Snapshot
+) -> Mapping[tuple[object, ...], Sequence[HoldGroup]]:
     by_process: dict[tuple[object, ...], list[HoldGroup]] = {}
-    if history.snapshot:
-        for group in history.groups:
-            by_process.setdefault(_process(group.rows, history.snapshot), []).append(group)
+    for group in groups:
+        by_process.setdefault(_process(group.rows, snapshot), []).append(group)
     return by_process
 
 
@@ -131,7 +165,7 @@ class _Fold:
         if earlier and self._is_another(earlier[0]):
             earlier = ()
         new_transaction = bool(earlier) and self._is_another_transaction(earlier[0])
-        unchanged = bool(earlier) and rows.keys is earlier[0].rows.keys
+        unchanged = all(rows.keys is group.rows.keys for group in earlier)
         unseen = rows.keys
         for group in earlier:
             keys = group.keys if unchanged else group.keys & rows.keys
@@ -235,11 +269,11 @@ def age(instant: Instant | None, history: History) -> float | None:
 
     An instant after the poll's was read later than the locks, or before the clock stepped back.
     """
+    if instant is None:
+        return None
     assert history.snapshot is not None
     now = history.snapshot.taken_at
-    if instant is None or instant > now:
-        return None
-    if history.comparable_from is not None and instant < history.comparable_from:
+    if instant > now or (history.comparable_from is not None and instant < history.comparable_from):
         return None
     return seconds_between(instant, now)
 
@@ -247,41 +281,51 @@ def age(instant: Instant | None, history: History) -> float | None:
 def held(group: HoldGroup, history: History, scope: Scope | None = None) -> Held:
     """Return how long a group has been held, given the scope of its locks where that is known."""
     session = group.session
-    observed = age(group.sighting.first_seen, history) if history.poll > group.sighting.first_poll else None
-    transaction = age(group.xact_start, history) if scope == "transaction" else None
-    prepared = age(group.prepared.prepared_at, history) if group.prepared else None
-    session_state = age(session.state_change, history) if session and session.idle else None
-    at_least = prepared if prepared is not None else session_state
     stamp = _stamp_age(group, history)
-    stamped = None if stamp is None else stamp + STAMP_SECONDS
-    connected, unseen = age(group.backend_start, history), age(group.sighting.absent_at, history)
-    bounds = (connected, unseen, transaction, stamped)
-    at_most = min((bound for bound in bounds if bound is not None), default=None)
+    prepared = age(group.prepared.prepared_at, history) if group.prepared else None
+    transaction = age(group.xact_start, history) if scope == "transaction" else None
+    idle = age(session.state_change, history) if session and session.idle else None
 
-    evidence: Evidence = "none"
-    seconds: float | None = None
-    if stamp is not None:
-        evidence, seconds = "stamp", stamp
-    elif prepared is not None:
-        evidence, seconds = "prepared", prepared
-    elif transaction is not None:
-        evidence, seconds = "transaction", transaction
-    else:
-        statement = (
-            age(session.query_start, history) if session and _is_one_plain_statement(session) else None
-        )
-        estimates: tuple[tuple[Evidence, float | None], ...] = (
-            ("session_state", session_state),
-            ("statement", statement),
-            ("observed", observed),
-        )
-        for source, estimate in estimates:
-            if estimate is not None and (seconds is None or estimate > seconds):
-                evidence, seconds = source, estimate
+    at_least = idle if prepared is None else prepared
+    at_most = age(group.backend_start, history)
+    stamped = None if stamp is None else stamp + STAMP_SECONDS
+    for bound in (age(group.sighting.absent_at, history), transaction, stamped):
+        if bound is not None and (at_most is None or bound < at_most):
+            at_most = bound
+    if at_least is not None and at_most is not None and at_most < at_least:
+        at_most = at_least  # the clock was slewed meanwhile, or a poll saw the lock on its way to be prepared
+
+    evidence, seconds = _longest(group, history, idle)
+    better: tuple[tuple[Evidence, float | None], ...] = (
+        ("transaction", transaction),
+        ("prepared", prepared),
+        ("stamp", stamp),
+    )
+    for source, told in better:
+        if told is not None:
+            evidence, seconds = source, told
     if seconds is not None:
-        seconds = max(seconds, at_least or 0.0)
-        seconds = seconds if at_most is None else min(seconds, at_most)
+        if at_least is not None and seconds < at_least:
+            seconds = at_least
+        if at_most is not None and seconds > at_most:
+            seconds = at_most
     return Held(seconds, at_least, at_most, evidence)
+
+
+def _longest(group: HoldGroup, history: History, idle: float | None) -> tuple[Evidence, float | None]:
+    """Return the longest time for which something else speaks; of equal ones, what proves more."""
+    session = group.session
+    evidence: Evidence = "none" if idle is None else "session_state"
+    longest = idle
+    if session and _is_one_plain_statement(session):
+        statement = age(session.query_start, history)
+        if statement is not None and (longest is None or statement > longest):
+            evidence, longest = "statement", statement
+    if history.poll > group.sighting.first_poll:
+        observed = age(group.sighting.first_seen, history)
+        if observed is not None and (longest is None or observed > longest):
+            evidence, longest = "observed", observed
+    return evidence, longest
 
 
 def _stamp_age(group: HoldGroup, history: History) -> float | None:

@@ -227,7 +227,7 @@ class Name(Struct, frozen=True):
     maybe: bool = False
 
 
-class Held(Struct, frozen=True):
+class Held(Struct, frozen=True, gc=False):
     """How long a lock has been held, in seconds as of the moment before the locks were read.
 
     ``at_least`` and ``at_most`` are proven, None where nothing is; ``seconds`` is the best estimate, by

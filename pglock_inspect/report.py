@@ -10,10 +10,13 @@ from pglock_inspect.findings import words
 from pglock_inspect.model import SEVERITIES, Blocked, JobState, Lock, Report, Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pglock_inspect.findings import Scene
     from pglock_inspect.model import Finding, HoldGroup, Subject
+
+    _Part = tuple[HoldGroup, Subject]
+    """The keys of a group that share a name."""
 
 
 def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Report:
@@ -53,37 +56,47 @@ def _totals(scene: Scene) -> Mapping[str, Totals]:
     for group in scene.groups:
         database = scene.database_name(group)
         (held if group.rows.granted else waiting)[database] += len(group.keys)
-        unnamed[database] += sum(len(subject.keys) for subject in group.subjects if subject.name is None)
+        for subject in group.subjects:
+            if subject.name is None:
+                unnamed[database] += len(subject.keys)
     return {name: Totals(held[name], waiting[name], unnamed[name]) for name in sorted({*held, *waiting})}
 
 
 def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]:
-    by_job: dict[str, list[tuple[HoldGroup, Subject]]] = {}
+    seen: dict[str, dict[str, list[_Part]]] = {}
     for group in scene.groups:
         for subject in group.subjects:
             if subject.name and subject.name.job:
-                by_job.setdefault(subject.name.job.name, []).append((group, subject))
-    stale = {id(group) for finding in findings if finding.rule == "stale" for group, _ in finding.about}
+                in_databases = seen.setdefault(subject.name.job.name, {})
+                in_databases.setdefault(scene.database_name(group), []).append((group, subject))
+    stale = {
+        (id(group), keys) for finding in findings if finding.rule == "stale" for group, keys in finding.about
+    }
     for job in scene.jobs:
-        seen = by_job.get(job.name, [])
-        databases: list[str | None] = [*sorted({scene.database_name(group) for group, _ in seen})]
-        for database in databases or [job.database]:
-            here = [(g, s) for g, s in seen if scene.database_name(g) == database]
-            holds = [(g, s) for g, s in here if g.rows.granted]
-            waits = [(g, s) for g, s in here if not g.rows.granted]
+        runs = scene.runs.get(job.name)
+        last_held = runs.last_held if runs else None
+        if job.name not in seen:
+            yield JobState(job, job.database, last_held=last_held)
+        for database, parts in sorted(seen.get(job.name, {}).items()):
+            holds = [(group, subject) for group, subject in parts if group.rows.granted]
+            waits = [(group, subject) for group, subject in parts if not group.rows.granted]
             yield JobState(
                 job=job,
                 database=database,
-                held=sum(len(s.keys) for _, s in holds),
-                waiters=sum(len(s.keys) for _, s in waits),
-                stale=sum(len(s.keys) for g, s in holds if id(g) in stale),
-                held_seconds=_longest(scene.held(g, s).seconds for g, s in holds),
-                wait_seconds=_longest(scene.waited(g) for g, _ in waits),
-                last_held=scene.runs[job.name].last_held if job.name in scene.runs else None,
+                held=_number(holds),
+                waiters=_number(waits),
+                stale=_number([(g, s) for g, s in holds if (id(g), s.keys) in stale]),
+                held_seconds=_longest(scene.held(group, subject).seconds for group, subject in holds),
+                wait_seconds=_longest(scene.waited(group) for group, _ in waits),
+                last_held=last_held,
             )
 
 
-def _longest(ages: Iterator[float | None]) -> float | None:
+def _number(parts: Iterable[_Part]) -> int:
+    return sum(len(subject.keys) for _, subject in parts)
+
+
+def _longest(ages: Iterable[float | None]) -> float | None:
     return max((age for age in ages if age is not None), default=None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pglock_inspect.findings.rule import Rule
@@ -13,18 +14,13 @@ if TYPE_CHECKING:
 
     from pglock_inspect.findings.scene import Scene
     from pglock_inspect.keys import AdvisoryKey
-    from pglock_inspect.model import Job
+    from pglock_inspect.model import Database, Job
 
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield a finding for each key that more than one configured job claims in one database."""
     for database in scene.snapshot.databases.values():
-        claims: dict[AdvisoryKey, list[Job]] = {}
-        for job in scene.jobs:
-            key = key_in(job, database) if job.database in {None, database.name} else None
-            if key:
-                claims.setdefault(key, []).append(job)
-        for key, jobs in claims.items():
+        for key, jobs in _claims(scene.jobs, database):
             if len({job.name for job in jobs}) > 1:
                 names = " and ".join(sorted({job.name for job in jobs}))
                 yield Finding(
@@ -37,6 +33,16 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
                     database=database.name,
                     key=key,
                 )
+
+
+@lru_cache(maxsize=1024)
+def _claims(jobs: tuple[Job, ...], database: Database) -> tuple[tuple[AdvisoryKey, tuple[Job, ...]], ...]:
+    claims: dict[AdvisoryKey, list[Job]] = {}
+    for job in jobs:
+        key = key_in(job, database) if job.database in {None, database.name} else None
+        if key:
+            claims.setdefault(key, []).append(job)
+    return tuple((key, tuple(its_jobs)) for key, its_jobs in claims.items())
 
 
 COLLISION = Rule("collision", find)

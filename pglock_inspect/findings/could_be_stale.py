@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield a finding where only the upper bound of an age reaches the limit."""
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         name = subject.name
         if name and name.long_lived:
             continue

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, after: float) -> Iterator[Finding]:
     """Yield a finding for each name whose holder has waited for a lock for ``after`` seconds."""
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         wait = scene.wait_of(group.rows.pid)
         if wait is None or wait.seconds is None or wait.seconds < after:
             continue

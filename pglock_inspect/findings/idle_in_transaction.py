@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, after: float) -> Iterator[Finding]:
     """Yield a finding for each name whose holder has been idle in a transaction for ``after`` seconds."""
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         session = group.session
         if session is None or not session.idle or session.state == "idle":
             continue

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield a finding for each name whose holder is idle after a statement that has nothing to do with it."""
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         session, name = group.session, subject.name
         if session is None or not session.idle or session.state != "idle" or (name and name.long_lived):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pglock_inspect.findings import words
@@ -12,18 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pglock_inspect.findings.scene import Scene
-    from pglock_inspect.model import HoldGroup
 
 
 def find(scene: Scene, most: float) -> Iterator[Finding]:
     """Yield a finding for each session that holds ``most`` advisory locks or more."""
-    by_pid: dict[int, list[HoldGroup]] = {}
+    numbers = Counter[int]()
     for group in scene.holds:
         if group.rows.pid is not None:
-            by_pid.setdefault(group.rows.pid, []).append(group)
-    for pid, groups in by_pid.items():
-        number = sum(len(group.keys) for group in groups)
+            numbers[group.rows.pid] += len(group.keys)
+    for pid, number in numbers.items():
         if number >= most:
+            groups = [group for group in scene.holds if group.rows.pid == pid]
             yield Finding(
                 rule="many-locks-one-session",
                 severity="warning",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield a finding for each job whose holder has been silent for longer than its ``heartbeat``."""
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         job, session = subject.name.job if subject.name else None, group.session
         if job is None or job.heartbeat is None or session is None:
             continue

@@ -17,12 +17,13 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield one finding where other users' activity is hidden."""
     if scene.snapshot.server.privileged:
         return
-    hidden = sum(1 for group in scene.holds if group.session and group.session.backend_type is None)
+    holders = {group.rows.pid: group.session for group in scene.holds}
+    hidden = sum(1 for session in holders.values() if session and session.backend_type is None)
     yield Finding(
         rule="no-pg-monitor",
         severity="info",
         summary="this role may not see what other users' sessions do, nor since when",
-        evidence=f"{hidden} of {len(scene.holds)} holders hidden",
+        evidence=f"{hidden:,} of {len(holders):,} holders hidden",
         suggestion="GRANT pg_monitor TO this role",
     )
 

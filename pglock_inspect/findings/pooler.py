@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield a finding for each hold during which the application of its session changed."""
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         if len(group.applications) <= 1:
             continue
         applications = ", ".join(repr(name) for name in group.applications)

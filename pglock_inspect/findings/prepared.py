@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, after: float) -> Iterator[Finding]:
     """Yield a finding for each name that a prepared transaction has held for ``after`` seconds."""
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         if group.prepared is None:
             continue
         held = scene.held(group, subject)

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield a finding for each configured or learned name that is held in more than one database."""
+    if len({group.rows.database for group in scene.holds}) < 2:  # noqa: PLR2004 - no need to look at the keys
+        return
     holders: dict[tuple[int, int], list[tuple[HoldGroup, Subject]]] = {}
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         if subject.name and subject.name.source != "known":
             for key in subject.keys:
                 holders.setdefault((group.rows.objsubid, key), []).append((group, subject))

@@ -178,11 +178,10 @@ class Scene(Struct, frozen=True, dict=True):
         database = self.snapshot.databases.get(oid)
         return database.name if database else str(oid)
 
-    def held_subjects(self) -> Iterator[tuple[HoldGroup, Subject]]:
-        """Yield every group of holds once for each name in it, and once for its keys without a name."""
-        for group in self.holds:
-            for subject in group.subjects:
-                yield group, subject
+    @cached_property
+    def held_subjects(self) -> tuple[tuple[HoldGroup, Subject], ...]:
+        """Every group of holds once for each name in it, and once for its keys without a name."""
+        return tuple((group, subject) for group in self.holds for subject in group.subjects)
 
 
 def places(group: HoldGroup) -> Iterator[Place]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, polls_for_critical: float) -> Iterator[Finding]:
     """Yield a finding for each name held too long, and one for all of a group's keys without a name."""
-    for group, subject in scene.held_subjects():
+    for group, subject in scene.held_subjects:
         name = subject.name
         if name and name.long_lived:
             continue

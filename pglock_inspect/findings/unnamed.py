@@ -5,40 +5,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pglock_inspect.findings import words
-from pglock_inspect.findings.rule import Rule, finding_about
+from pglock_inspect.findings.rule import Rule
 from pglock_inspect.findings.scene import only_key
+from pglock_inspect.model import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pglock_inspect.findings.scene import Scene
-    from pglock_inspect.model import Finding
+    from pglock_inspect.keys import AdvisoryKey
+    from pglock_inspect.model import HoldGroup, Subject
 
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
-    """Yield one finding for all keys of a group without a name."""
-    for group, subject in scene.held_subjects():
-        if subject.name:
-            continue
-        key = only_key(group, subject.keys)
-        yield finding_about(
-            scene,
-            group,
-            subject,
+    """Yield one finding for all keys of a database that are held and have no name."""
+    by_database: dict[str, list[tuple[HoldGroup, Subject]]] = {}
+    for group, subject in scene.held_subjects:
+        if subject.name is None:
+            by_database.setdefault(scene.database_name(group), []).append((group, subject))
+    for database, unnamed in by_database.items():
+        number = sum(len(subject.keys) for _, subject in unnamed)
+        group, subject = unnamed[0]
+        key = only_key(group, subject.keys) if len(unnamed) == 1 else None
+        yield Finding(
             rule="unnamed",
             severity="info",
-            summary=f"{words.title(group, subject)}, held by {words.holder(group)}, "
-            f"{'has' if key else 'have'} no name",
-            evidence=f"{len(subject.keys):,} unnamed in database {scene.database_name(group)}",
-            suggestion=f"name it in the configuration: [[jobs]] key = {_toml(key)}, name = …"
-            if key and key.value is not None
-            else "name them in the configuration: [[jobs]] with key = …, and name = …",
+            summary=f"{words.title(group, subject) if key else f'{number:,} keys'} in database {database}, "
+            f"held by {_holders(unnamed)}, {'has' if key else 'have'} no name",
+            evidence=f"{number:,} unnamed in database {database}",
+            suggestion=_suggestion(key),
+            pid=group.rows.pid if len(unnamed) == 1 else None,
+            database=database,
+            key=key,
+            about=tuple((group, subject.keys) for group, subject in unnamed),
         )
 
 
-def _toml(key: object) -> str:
-    text = str(key)
-    return f"[{text.replace(',', ', ')}]" if "," in text else text
+def _holders(unnamed: Sequence[tuple[HoldGroup, Subject]]) -> str:
+    number = len({group.rows.pid or group.rows.virtual_transaction for group, _ in unnamed})
+    return words.holder(unnamed[0][0]) if number == 1 else f"{number:,} holders"
+
+
+def _suggestion(key: AdvisoryKey | None) -> str:
+    if key is None:
+        return "name them in the configuration: [[jobs]] with key = …, and name = …"
+    if key.value is None:
+        return "ask which extension takes it: neither a bigint nor a pair of int4 makes this key"
+    value = key.value if isinstance(key.value, int) else list(key.value)
+    return f"name it in the configuration: [[jobs]] key = {value}, name = …"
 
 
 UNNAMED = Rule("unnamed", find)

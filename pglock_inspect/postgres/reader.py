@@ -97,7 +97,9 @@ class Reader:
         self.target = address(info.host or info.hostaddr, info.port)
         self._pooled = info.backend_pid != pid
         if self._pooled:
-            self.connection.prepare_threshold = None  # what is prepared in one session would meet another client
+            self.connection.prepare_threshold = (
+                None  # what is prepared in one session would meet another client
+            )
         self._reads_prepared = prepared > 0
         self._server = Server(
             version=rows.text(version).split()[0],

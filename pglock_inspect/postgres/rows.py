@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ADVISORY = b"advisory"
 _HIDDEN = b"<insufficient privilege>"
+_TAKEN_AT = 11  # the first column that is new in every poll
 _ARRAY_HEADER = 20  # dimensions, flags, type, length, lower bound: array_send() in arrayfuncs.c
 
 
@@ -26,56 +27,56 @@ def text(raw: bytes, codec: str = "utf-8") -> str:
 
 
 class LockDecoder:
-    """Decodes the rows of ``locks.sql``."""
+    """Decodes the rows of ``locks.sql``. What did not change gives the same `LockRows` again."""
 
     def __init__(self) -> None:
-        self._keys: dict[Row, tuple[bytes, frozenset[int]]] = {}
+        self._known: dict[Row, tuple[Row, LockRows]] = {}
 
     def advisory(self, rows: Sequence[Row]) -> tuple[LockRows, ...]:
         """Return the advisory locks of a snapshot."""
-        before, self._keys = self._keys, {}
+        before, self._known = self._known, {}
         locks = []
         for row in rows:
             if row[0] != _ADVISORY:
                 continue
-            pid, transaction, database, objsubid, mode, granted, waitstart = row[1:8]
-            # The second half of a virtual transaction changes with every transaction of a session.
-            slot = transaction.partition(b"/")[0] if pid else transaction
-            group = (pid, slot, database, objsubid, mode, granted, waitstart)
-            keys = self._keys_of(row[10], before.get(group))
-            self._keys[group] = (row[10], keys)
-            locks.append(
-                LockRows(pid, text(transaction), database, objsubid, text(mode), granted, keys, waitstart)
-            )
+            shown = row[1:_TAKEN_AT]
+            pid, transaction, *others = shown[:7]
+            process = (pid or transaction, *others)  # a session's virtual transaction changes all the time
+            known = before.get(process)
+            if known is None or known[0] != shown:
+                known = (shown, _lock_rows(shown, known))
+            self._known[process] = known
+            locks.append(known[1])
         return tuple(locks)
 
-    @staticmethod
-    def _keys_of(raw: bytes, before: tuple[bytes, frozenset[int]] | None) -> frozenset[int]:
-        if before and before[0] == raw:
-            return before[1]
-        keys = frozenset(key for (key,) in iter_unpack("!4xQ", raw[_ARRAY_HEADER:]))
-        return before[1] if before and before[1] == keys else keys
+
+def _lock_rows(shown: Row, known: tuple[Row, LockRows] | None) -> LockRows:
+    pid, transaction, database, objsubid, mode, granted, waitstart, _, _, raw_keys = shown
+    if known and known[0][-1] == raw_keys:
+        keys = known[1].keys
+    else:
+        keys = frozenset(key for (key,) in iter_unpack("!4xQ", raw_keys[_ARRAY_HEADER:]))
+        if known and known[1].keys == keys:
+            keys = known[1].keys
+    return LockRows(pid, text(transaction), database, objsubid, text(mode), granted, keys, waitstart)
 
 
 class SessionDecoder:
-    """Decodes the rows of ``activity.sql``."""
+    """Decodes the rows of ``activity.sql``. What did not change gives the same `Session` again."""
 
     def __init__(self) -> None:
-        self._sessions: dict[int, tuple[Row, Session]] = {}
+        self._known: dict[int, tuple[Row, Session]] = {}
         self._names: tuple[object, ...] = ()
 
     def sessions(self, rows: Sequence[Row], directory: Directory) -> Mapping[int, Session]:
         """Return the sessions of a snapshot by pid."""
         names = (directory.databases, directory.roles)
-        if any(now is not then for now, then in zip(names, self._names, strict=False)):
-            self._sessions = {}
-        self._names = names
-        before, self._sessions = self._sessions, {}
+        before = self._known if names == self._names else {}
+        self._names, self._known = names, {}
         for row in rows:
             known = before.get(row[0])
-            session = known[1] if known and known[0] == row else _session(row, directory)
-            self._sessions[row[0]] = (row, session)
-        return {pid: session for pid, (_, session) in self._sessions.items()}
+            self._known[row[0]] = known if known and known[0] == row else (row, _session(row, directory))
+        return {pid: session for pid, (_, session) in self._known.items()}
 
 
 def _session(row: Row, directory: Directory) -> Session:
