@@ -77,12 +77,30 @@ def command(
     with Watchers(access, settings) as watchers:
         if watch or every is not None:
             polls = watchers.polls(every or settings.interval)
-            selected = ([selection.of(report) for report in reports] for reports in polls)
-            for text in shown.stream(selected, stdout_paper()):
-                write(text)
+            _watch(polls if format_name == "table" else _telling(polls), selection, shown)
         reports = watchers.poll()
     write(shown.once([selection.of(report) for report in reports], stdout_paper()))
     return _conclude(reports, jobs, found)
+
+
+def _watch(polls: Iterable[Sequence[Report]], selection: Selection, shown: Format) -> None:
+    selected = ([selection.of(report) for report in reports] for reports in polls)
+    for text in shown.stream(selected, stdout_paper()):
+        write(text)
+
+
+def _telling(polls: Iterable[Sequence[Report]]) -> Iterator[Sequence[Report]]:
+    """Yield the polls; say on stderr when a server can no longer be read, once for each reason.
+
+    A table says so itself, in its place.
+    """
+    told: dict[str, str | None] = {}
+    for reports in polls:
+        for report in reports:
+            if report.error is not None and told.get(report.target) != report.error:
+                talk(report.error)
+            told[report.target] = report.error
+        yield reports
 
 
 def _conclude(reports: Sequence[Report], jobs: Sequence[str], found: Settings) -> ExitCode:

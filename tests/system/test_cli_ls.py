@@ -7,22 +7,23 @@ import pty
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
+import psycopg
 import pytest
 
 import pglock_inspect
 from pglock_inspect.present.cells import width
-from tests.support.command import COMMAND
+from tests.support.command import COMMAND, Pglock
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.command import Pglock
-    from tests.support.servers import Connect, Connection
+    from tests.support.servers import Connect, Connection, StartServer
 
 SCHEMA = json.loads((Path(pglock_inspect.__file__).parent / "data" / "report.schema.json").read_text())
 
@@ -145,6 +146,28 @@ def test_watching_goes_on_until_an_interrupt_that_is_quiet(pglock: Pglock, scene
     watching.send_signal(signal.SIGINT)
     _, err = watching.communicate(timeout=10)
     assert (watching.returncode, err) == (130, "")
+
+
+def test_watching_tells_once_of_a_server_that_goes_away_and_goes_on_when_it_is_back(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    server = start_server()
+    pglock = Pglock(tmp_path, server.dsn())
+    watching = pglock.start("ls", "--watch", "--every", "100ms", "--format", "csv")
+    assert watching.stdout
+    assert watching.stderr
+    assert watching.stdout.readline().startswith("target,")
+    server.stop()
+    first = watching.stderr.readline()
+    assert first.startswith("pglock-inspect: cannot ")
+    time.sleep(1)
+    server.restart()
+    with psycopg.connect(server.dsn(), autocommit=True) as holder:
+        holder.execute("SELECT pg_advisory_lock(7)")
+        assert f",{holder.info.backend_pid}," in watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        _, rest = watching.communicate(timeout=10)
+    assert len(rest.splitlines()) < 5  # lost, then unreachable, then starting
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
