@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -57,8 +58,9 @@ class TopApp(App[BaseException]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (240, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-high")]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
-        Binding(key.keys, key.action, key.does, show=False, priority="ctrl" in key.keys)
-        for key in (*SHOW, *RUN)
+        # What moves the focus comes first: the next key is for what has it then.
+        *(Binding(key.keys, key.action, key.does, show=False, priority=True) for key in SHOW),
+        *(Binding(key.keys, key.action, key.does, show=False, priority="ctrl" in key.keys) for key in RUN),
     ]
 
     class Polled(Message):
@@ -77,7 +79,8 @@ class TopApp(App[BaseException]):
         light: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
+        # Told now, so that Textual takes colors away where NO_COLOR is set, instead of making them grey.
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.animation_level = "none"
         for theme in themes.ALL.values():
             self.register_theme(theme)
@@ -188,6 +191,12 @@ class TopApp(App[BaseException]):
         """Tell the keys of what has the focus now."""
         self._hints.redraw()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Leave keys to the help while it is open, and to the filter while it is typed."""
+        if len(self.screen_stack) > 1:
+            return action in {"quit", "suspend_process"}
+        return not (self._filter.has_focus and action in {"filter", "details"})
+
     def action_pause(self) -> None:
         """Hold what is shown, or go on."""
         self._feed.toggle_pause(self._clock())
@@ -205,7 +214,7 @@ class TopApp(App[BaseException]):
     def action_details(self) -> None:
         """Give the details the whole screen, or a part of it again."""
         self.screen.toggle_class("-details")
-        (self._details if self.screen.has_class("-details") else self._table).focus()
+        self.set_focus(self._details if self.screen.has_class("-details") else self._table)
 
     def action_leave(self) -> None:
         """Leave the details, else the filter."""
@@ -213,13 +222,13 @@ class TopApp(App[BaseException]):
             self.action_details()
         else:
             self._filter.value = ""
-            self._table.focus()
+            self.set_focus(self._table)
 
     def action_filter(self) -> None:
         """Open the line that a filter is typed in."""
         self.screen.remove_class("-details")
         self.screen.add_class("-filtering")
-        self._filter.focus()
+        self.set_focus(self._filter)
 
     @on(Input.Changed)
     def _filter_changed(self) -> None:
@@ -227,7 +236,7 @@ class TopApp(App[BaseException]):
 
     @on(Input.Submitted)
     def _filter_done(self) -> None:
-        self._table.focus()
+        self.set_focus(self._table)
 
     @on(Input.Blurred)
     def _filter_left(self) -> None:

@@ -1,0 +1,206 @@
+"""The live table in a real terminal, on a real server."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING, Any, Protocol
+
+import psycopg
+import pytest
+
+from tests.support.command import COMMAND, Pglock
+from tests.support.tmux import terminal
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from tests.support.servers import Connect, StartServer
+    from tests.support.tmux import Terminal
+
+TAKE_DIGEST = "SELECT pg_advisory_lock(hashtext('send_daily_digest'))"
+FREE_DIGEST = "SELECT pg_advisory_unlock(hashtext('send_daily_digest'))"
+JOBS = """
+[[jobs]]
+name = "send_daily_digest"
+max_held = "1s"
+"""
+
+
+class Top(Protocol):
+    """Runs `top` in a terminal; keywords are environment variables."""
+
+    def __call__(
+        self, *options: str, size: tuple[int, int] = (80, 24), **environment: str
+    ) -> AbstractContextManager[Terminal]: ...
+
+
+def top_on(pglock: Pglock) -> Top:
+    def run(
+        *options: str, size: tuple[int, int] = (80, 24), **environment: str
+    ) -> AbstractContextManager[Terminal]:
+        environment = {"TERM": "tmux-256color", **environment}
+        command = [*COMMAND, "top", "--every", "100ms", *options]
+        return terminal(command, pglock.directory, pglock.environment(**environment), size=size)
+
+    return run
+
+
+@pytest.fixture
+def top(pglock: Pglock) -> Top:
+    (pglock.directory / "pglock-inspect.toml").write_text(JOBS)
+    return top_on(pglock)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50), (40, 10)])
+def test_shows_what_is_held_and_who_waits_and_quits(
+    top: Top, connect: Connect, size: tuple[int, int]
+) -> None:
+    holder = connect("worker-3")
+    holder.execute(TAKE_DIGEST)
+    with top(size=size) as screen:
+        screen.wait_for("✗ send_daily_di")
+        screen.wait_for("✗ 1 critical")
+        assert "connected" in screen.lines[0]
+        assert (str(holder.info.backend_pid) in screen.text) == (size[0] >= 80)
+        assert ("-1957215242" in screen.lines[3]) == (size[0] == 160)
+        screen.press("Enter")
+        screen.wait_for("Esc back")
+        screen.wait_for("is stale")
+        screen.press("Escape")
+        screen.wait_for("/ filter")
+        screen.press("q")
+        assert screen.wait_for_end() == 0
+        assert screen.ask("alternate_on") == "0"
+
+
+def test_follows_the_server(top: Top, connect: Connect) -> None:
+    holder, other = connect("worker-1"), connect("worker-2")
+    with top() as screen:
+        screen.wait_for("No advisory lock is held or waited for.")
+        holder.execute(TAKE_DIGEST)
+        screen.wait_for("send_daily_digest")
+        other.execute("SELECT pg_advisory_lock_shared(7, -42)")
+        screen.wait_for("7,-42")
+        screen.wait_for("2 held")
+        holder.execute(FREE_DIGEST)
+        wait_until(lambda: "send_daily_digest" not in screen.text, "the lock that is free is gone")
+        screen.resize(120, 30)
+        screen.wait_for("APPLICATION")
+        screen.press("/", "worker-1")
+        screen.wait_for("None of 1 locks matches the filter")
+        screen.press("Escape")
+        screen.wait_for("7,-42")
+
+
+def test_a_server_that_restarts_is_lost_and_comes_back(
+    start_server: StartServer, tmp_path: Path, stray: Pglock
+) -> None:
+    (tmp_path / "pglock-inspect.toml").write_text(JOBS)
+    server = start_server()
+    with psycopg.connect(server.dsn(), autocommit=True) as holder:
+        holder.execute(TAKE_DIGEST)
+        with top_on(stray)("--dsn", server.dsn()) as screen:
+            screen.wait_for("send_daily_digest")
+            server.stop("immediate")
+            screen.wait_for("What is shown is")
+            assert "send_daily_digest" in screen.text
+            assert "lost" in screen.lines[0]
+            server.start()
+            screen.wait_for("No advisory lock is held or waited for.")
+            assert "connected" in screen.lines[0]
+            assert "What is shown" not in screen.text
+
+
+def test_keys_are_obeyed_while_the_server_hangs(start_server: StartServer, stray: Pglock) -> None:
+    server = start_server()
+    with (
+        psycopg.connect(server.dsn(), autocommit=True) as holder,
+        top_on(stray)("--dsn", server.dsn()) as screen,
+    ):
+        holder.execute("SELECT pg_advisory_lock(1), pg_advisory_lock(2)")
+        screen.wait_for("1/2")
+        ours = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pglock-inspect'"
+        [(backend,)] = holder.execute(ours).fetchall()
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            screen.press("j")
+            screen.wait_for("2/2")
+            screen.wait_for("the server has not answered for")
+            screen.press("q")
+            assert screen.wait_for_end() == 0
+        finally:
+            os.kill(backend, signal.SIGCONT)
+
+
+def test_hostile_text_is_inert(top: Top, connect: Connect) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202e[red]"
+    holder: Any = connect(evil)
+    holder.execute(f"SELECT pg_advisory_lock(1) /* {evil} */")
+    with top(size=(160, 50)) as screen:
+        screen.wait_for(r"\x1b]0;owned\x07\x1b[2J\u202e[red]")
+        assert screen.lines[0].startswith(" pglock-inspect")
+        assert "owned" not in screen.ask("pane_title")
+
+
+def test_without_a_terminal_it_says_so(pglock: Pglock) -> None:
+    done = pglock("top", code=3)
+    assert done.stdout == ""
+    assert done.stderr == (
+        "pglock-inspect: top needs stdin, stdout and stderr on a terminal that can draw: "
+        "elsewhere use ls or ls --watch\n"
+    )
+
+
+def test_a_dumb_terminal_is_none(top: Top) -> None:
+    with top(TERM="dumb") as screen:
+        assert screen.wait_for_end() == 3
+        assert "on a terminal that can draw" in screen.text.replace("\n", "")
+
+
+def test_a_server_that_is_not_there_is_told_when_the_screen_is_given_back(stray: Pglock) -> None:
+    with top_on(stray)("--dsn", "host=127.0.0.1 port=1", size=(160, 24)) as screen:
+        assert screen.wait_for_end() == 3
+        assert "pglock-inspect: cannot connect to 127.0.0.1:1" in screen.text
+        assert "Traceback" not in screen.text
+        assert screen.ask("alternate_on") == "0"
+
+
+def test_a_terminated_one_gives_the_screen_back(top: Top) -> None:
+    with top() as screen:
+        screen.wait_for("No advisory lock")
+        os.kill(screen.pid, signal.SIGTERM)
+        assert screen.wait_for_end() == 128 + signal.SIGTERM
+        assert screen.ask("alternate_on") == "0"
+        assert "No advisory lock" not in screen.text
+
+
+def test_no_color_means_none(top: Top, connect: Connect) -> None:
+    connect().execute(TAKE_DIGEST)
+    with top(NO_COLOR="1") as screen:
+        screen.wait_for("✗ send_daily_digest")
+        styles = set(re.findall(r"\x1b\[([\d;]*)m", screen.painted))
+        codes = {code for style in styles for code in style.split(";")}
+        assert codes <= {"", "0", "1", "7", "39", "49"}
+        assert "7" in codes  # the selected row
+
+
+@pytest.mark.parametrize(("colorfgbg", "background"), [("0;15", "48;5;231"), ("15;0", "48;5;16")])
+def test_light_and_dark(top: Top, colorfgbg: str, background: str) -> None:
+    with top(COLORFGBG=colorfgbg) as screen:
+        screen.wait_for("No advisory lock")
+        assert background in screen.painted
+
+
+@pytest.mark.parametrize("variables", [{"LC_ALL": "C"}, {"LANG": "C"}, {"LANG": "de_DE.ISO-8859-1"}])
+def test_ascii_where_the_locale_asks(top: Top, connect: Connect, variables: dict[str, str]) -> None:
+    connect("\u540d\u524d").execute(TAKE_DIGEST)
+    with top(size=(160, 50), **variables) as screen:
+        screen.wait_for("X send_daily_digest")
+        assert screen.text.replace("\u540d\u524d", "").isascii()
+        screen.press("?")
+        screen.wait_for("Ctrl-C")
+        assert screen.text.isascii()
