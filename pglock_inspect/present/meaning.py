@@ -1,0 +1,52 @@
+"""What a person means by JOB, KEY or pid:N."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pglock_inspect.errors import InvalidKey
+from pglock_inspect.keys import AdvisoryKey
+
+if TYPE_CHECKING:
+    from pglock_inspect.model import Lock, Report
+
+_PID = re.compile(r"pid:\s*([0-9]+)", re.IGNORECASE)
+
+
+def locks_meant(report: Report, text: str) -> list[Lock]:
+    """Return the locks of a process (``pid:N``), of a job, or of a key (``N``, ``A,B``, ``C/O/S``).
+
+    A bare number is a pid where a process of that number holds or waits, else a key.
+    """
+    pid = pid_meant(report, text)
+    if pid is not None:
+        return [lock for lock in report.locks if lock.pid == pid]
+    named = [lock for lock in report.locks if lock.name and lock.name.text == text]
+    if named:
+        return named
+    key = key_meant(text)
+    return [lock for lock in report.locks if lock.key == key] if key else []
+
+
+def pid_meant(report: Report, text: str) -> int | None:
+    """Return the pid in ``pid:N``, or in a bare number that is one of a holder or waiter."""
+    written = _PID.fullmatch(text.strip())
+    if written:
+        return int(written[1])
+    if text.isascii() and text.isdecimal() and any(lock.pid == int(text) for lock in report.locks):
+        return int(text)
+    return None
+
+
+def key_meant(text: str) -> AdvisoryKey | None:
+    """Return the key that a text is, None where it is none."""
+    try:
+        return AdvisoryKey.parse(text)
+    except InvalidKey:
+        return None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can only be a job's name."""
+    return not _PID.fullmatch(text.strip()) and key_meant(text) is None
