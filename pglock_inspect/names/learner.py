@@ -46,6 +46,7 @@ class Learner:
         before, self._seen = self._seen, {}
         effort = _EFFORT
         heard: dict[Form, dict[int, Name]] = {}
+        words_of: dict[int, list[tuple[Words, NameSource]]] = {}
         for group in groups:
             session, rows = group.session, group.rows
             wanted = self._wanted(group)
@@ -61,8 +62,10 @@ class Learner:
             self._seen[process] = rows.keys, session
             database = snapshot.databases.get(rows.database)
             codec = codec_of(database.encoding) if database else "utf-8"
-            effort -= len(session.query or "") // 100
-            for words, source in _words_of(session):
+            if session.pid not in words_of:
+                effort -= len(session.query or "") // 100
+                words_of[session.pid] = [*_words_of(session)]
+            for words, source in words_of[session.pid]:
                 effort -= 1 + len(words.texts)
                 found = recognise(words, wanted, rows.objsubid, codec, self._scheme)
                 for key, (text, scheme) in found.items():
