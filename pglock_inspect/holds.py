@@ -231,7 +231,7 @@ class _Fold:
         prepared = (
             self.snapshot.prepared.get(self.rows.virtual_transaction) if self.rows.pid is None else None
         )
-        applications = _applications(before.applications if before else (), session)
+        applications = _applications(before.applications if before else (), session, self.snapshot)
         return HoldGroup(
             self.rows, keys, subjects, sighting, session, prepared, backend_start, xact_start, applications
         )
@@ -253,11 +253,13 @@ def _application(session: Session | None) -> str | None:
     return session.application_name if session else None
 
 
-def _applications(before: tuple[str, ...], session: Session | None) -> tuple[str, ...]:
+def _applications(before: tuple[str, ...], session: Session | None, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the names before, and the present one where the lock is sure to outlive transactions."""
     name = _application(session)
-    if not name or name in before or len(before) >= _MOST_APPLICATIONS:
+    if session is None or session.state != "idle" or not name or name in before:
         return before
-    return (*before, name)
+    idle_before = session.state_change is not None and session.state_change <= snapshot.taken_at
+    return (*before, name) if idle_before and len(before) < _MOST_APPLICATIONS else before
 
 
 def _transaction_level(subjects: tuple[Subject, ...]) -> frozenset[int]:

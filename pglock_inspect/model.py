@@ -100,6 +100,7 @@ class Server(Struct, frozen=True):
     version: str
     version_num: int
     database: str
+    role: str = ""
     in_recovery: bool = False
     privileged: bool = True
     pooler: Literal[True] | None = None
@@ -263,7 +264,7 @@ class HoldGroup(Struct, frozen=True, eq=False):
 
     They share all that can be known of their age, so that 100,000 locks of a session cost what one does.
     ``subjects`` divides ``keys`` by name. ``backend_start`` and ``xact_start`` are the last ones seen,
-    ``applications`` the first few names that the session went by while it held them.
+    ``applications`` the first few names that the session went by while it held them outside of transactions.
     ``stamp`` is when the holder says that it took the lock; a group that ``is_stamp`` says so of another.
     """
 

@@ -16,6 +16,7 @@ from pglock_inspect.postgres import Lookups, Reader, where
 from pglock_inspect.report import make_report
 from pglock_inspect.runs import JobRuns, note_runs
 from pglock_inspect.stamps import settle_stamps
+from pglock_inspect.waits import SeenWait, note_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -55,6 +56,7 @@ class Watcher:
         self._names = Learner(settings.jobs, settings.scheme)
         self._history = History()
         self._runs: Mapping[str, JobRuns] = {}
+        self._waits: Mapping[int, SeenWait] = {}
         self._reader: Reader | None = None
         self._lookups: Lookups | None = None
 
@@ -120,7 +122,8 @@ class Watcher:
             self._history = History()  # another server, or this one restarted: nothing of before is held
         self._history = self._fold(snapshot)
         self._runs = note_runs(self._runs, self._history, self._settings.jobs)
-        scene = Scene(self._history, self._settings.limits, self._settings.jobs, self._runs)
+        self._waits = note_waits(self._waits, snapshot)
+        scene = Scene(self._history, self._settings.limits, self._settings.jobs, self._runs, self._waits)
         return make_report(self.target, scene, judge(scene, self._settings.rules))
 
     def _fold(self, snapshot: Snapshot) -> History:

@@ -29,7 +29,8 @@ def find(scene: Scene, polls: float) -> Iterator[Finding]:
         "ages from before are unknown",
         evidence=f"{history.clock_step:+.1f} s against the monotonic clock, "
         f"{history.poll - history.stepped_at_poll} polls ago",
-        suggestion="let the server's clock be slewed (chrony, ntpd) instead of stepped",
+        suggestion="have the clock of the server's host slewed, not stepped; see there what sets it: "
+        "chronyc tracking, or timedatectl timesync-status",
     )
 
 

@@ -34,7 +34,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             summary=f"{words.title(group, subject)} could be stale: {words.holder(group)} may have held it "
             f"for up to {format_duration(held.at_most)}, allowed are {format_duration(max_held)}",
             evidence=words.age(held),
-            suggestion="keep watching: pglock-inspect top; or let the holder stamp its lock",
+            suggestion="keep watching, or have the holder stamp its lock: pglock-inspect top",
         )
 
 

@@ -29,15 +29,20 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
             severity="warning",
             summary=f"{words.title(group, subject)} is held by {words.holder(group)}, which has itself "
             f"waited for {words.wait(wait)} for {format_duration(wait.seconds)}{_root(scene, group)}",
-            evidence=f"{words.age(scene.held(group, subject))}; waits {format_duration(wait.seconds)}; "
-            f"blocked by {words.pids(scene.snapshot.blocking.get(group.rows.pid or 0, ()))}",
-            suggestion=f"pglock-inspect why {group.rows.pid}",
+            evidence=f"waits {format_duration(wait.seconds)}, blocked by {_blockers(scene, group)}; "
+            f"{words.age(scene.held(group, subject))}",
+            suggestion=f"see the way to the root, and end that or this wait: {words.why(group)}",
         )
 
 
 def _root(scene: Scene, group: HoldGroup) -> str:
     roots = scene.roots(group.rows.pid)
-    return f", blocked in the end by {words.pids(roots)}" if roots else ""
+    return f", in the end for {', '.join(words.blocker(scene, pid) for pid in roots)}" if roots else ""
+
+
+def _blockers(scene: Scene, group: HoldGroup) -> str:
+    blockers = scene.ahead(group)
+    return ", ".join(f"pid {pid}" if pid else "a prepared transaction" for pid in blockers) or "nobody now"
 
 
 HOLDER_BLOCKED = Rule("holder-blocked", find, threshold=10, unit="seconds")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pglock_inspect.findings.scene import Scene
-    from pglock_inspect.model import Finding
+    from pglock_inspect.model import Finding, Session
 
 
 def find(scene: Scene, after: float) -> Iterator[Finding]:
@@ -24,7 +24,6 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
         idle = scene.age(session.state_change)
         if idle is None or idle < after:
             continue
-        aborted = session.state == "idle in transaction (aborted)"
         yield finding_about(
             scene,
             group,
@@ -34,9 +33,17 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
             summary=f"{words.title(group, subject)}: {words.holder(group)} has been {session.state} "
             f"for {format_duration(idle)}",
             evidence=f"{words.age(scene.held(group, subject))}; in this state for {format_duration(idle)}",
-            suggestion=f"let the application {'roll back' if aborted else 'commit or roll back'}, "
-            f"or end it: {words.end_holder(group)}",
+            suggestion=f"{_let_go(session)}, or end it: {words.end_holder(group)}",
         )
+
+
+def _let_go(session: Session) -> str:
+    if session.state == "idle in transaction":
+        return "have the application commit or roll back"
+    # An aborted transaction has let go of its own locks, unless it can go on from a savepoint.
+    if session.xact_start is None:
+        return "have the application roll back and unlock: this lock is the session's and outlives a ROLLBACK"
+    return "have the application roll back"
 
 
 IDLE_IN_TRANSACTION = Rule("idle-in-transaction", find, threshold=300, unit="seconds")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pglock_inspect.findings.scene import Scene
-    from pglock_inspect.model import Finding
+    from pglock_inspect.model import Finding, Name
 
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
@@ -21,10 +21,10 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
         session, name = group.session, subject.name
         if session is None or not session.idle or session.state != "idle" or (name and name.long_lived):
             continue
-        if not session.query or "advisory" in session.query.lower():
+        if not session.query or _is_about(session.query, name):
             continue
         idle = scene.age(session.state_change)
-        if idle is None:
+        if idle is None or (name and name.job and idle < (name.job.heartbeat or 0.0)):
             continue
         held = scene.held(group, subject)
         past_limit = held.seconds is not None and held.seconds >= scene.limits_of(name).max_held
@@ -36,10 +36,16 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             severity="warning" if past_limit else "info",
             summary=f"{words.title(group, subject)} may have been left behind: {words.holder(group)} has "
             f"been idle for {format_duration(idle)}, in no transaction",
-            evidence=f"{words.age(held)}; its last statement: {words.statement(session)}",
-            suggestion="unlock it in that session, as often as it was taken there, or end the session: "
+            evidence=f"{words.age(held)}; idle for {format_duration(idle)}, its last statement a "
+            f"{words.last_command(session)}",
+            suggestion="have its application unlock it there, as often as it took it, or end the session: "
             f"{words.end_holder(group)}",
         )
+
+
+def _is_about(statement: str, name: Name | None) -> bool:
+    """Whether a statement may have taken or used the lock: it locks, or it says the name."""
+    return "advisory" in statement.lower() or (name is not None and name.text in statement)
 
 
 LEAKED = Rule("leaked", find)

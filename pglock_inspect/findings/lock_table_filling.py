@@ -24,9 +24,10 @@ def find(scene: Scene, share: float) -> Iterator[Finding]:
         severity="warning" if rows >= guaranteed else "info",
         summary=f"the lock table holds {rows:,} locks, {guaranteed:,} are guaranteed to fit; when it is "
         "full, statements and logins fail",
-        evidence=f"{rows / guaranteed:.0%} of max_locks_per_transaction * (max_connections + "
-        f"max_prepared_transactions); {advisory:,} are advisory locks",
-        suggestion="end what holds most of them, or raise max_locks_per_transaction and restart",
+        evidence=f"{rows:,} locks are {rows / guaranteed:.0%} of max_locks_per_transaction * "
+        f"(max_connections + max_prepared_transactions); {advisory:,} are advisory locks",
+        suggestion="raise max_locks_per_transaction and restart, or end what holds most of them: SELECT pid, "
+        "count(*) FROM pg_locks WHERE NOT fastpath GROUP BY pid ORDER BY count DESC LIMIT 5",
     )
 
 

@@ -24,14 +24,18 @@ def find(scene: Scene, most: float) -> Iterator[Finding]:
     for pid, number in numbers.items():
         if number >= most:
             groups = [group for group in scene.holds if group.rows.pid == pid]
+            names = {subject.name for group in groups for subject in group.subjects}
+            name = names.pop() if len(names) == 1 else None
             yield Finding(
                 rule="many-locks-one-session",
                 severity="warning",
-                summary=f"{words.holder(groups[0])} holds {number:,} advisory locks",
-                evidence=f"{number:,} of {scene.snapshot.lock_table_rows:,} rows of the lock table, of which "
+                summary=f"{words.holder(groups[0])} holds {number:,} advisory locks"
+                f"{f' of {name.text}' if name else ''}",
+                evidence=f"{number:,} of {scene.snapshot.lock_table_rows:,} rows of the lock table; "
                 f"{scene.snapshot.server.lock_slots_guaranteed:,} are guaranteed",
-                suggestion="look for a lock in a loop or in a WHERE clause that runs before LIMIT; "
-                "SELECT pg_advisory_unlock_all() in that session frees them",
+                suggestion="look for a lock taken in a loop, or in a WHERE clause that runs before a LIMIT; "
+                f"to see what that session does: pglock-inspect why {pid}",
+                job=name.text if name else None,
                 pid=pid,
                 database=scene.database_name(groups[0]),
                 about=tuple((group, group.keys) for group in groups),

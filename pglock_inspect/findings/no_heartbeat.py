@@ -30,10 +30,11 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             subject,
             rule="no-heartbeat",
             severity="critical",
-            summary=f"{job.name}: {words.holder(group)} has been silent for {format_duration(silent)}, "
-            f"a beat is due every {format_duration(job.heartbeat)}",
-            evidence=f"{session.state}, silent; {words.age(scene.held(group, subject))}",
-            suggestion=f"look at its client, {session.client or 'unknown'}; if it is gone: "
+            summary=f"{words.title(group, subject)}: {words.holder(group)} has been silent for "
+            f"{format_duration(silent)}, a beat is due every {format_duration(job.heartbeat)}",
+            evidence=f"{session.state} for {format_duration(silent)}; "
+            f"{words.age(scene.held(group, subject))}",
+            suggestion=f"look at its client ({session.client or 'unknown'}), and if it is gone or frozen: "
             f"{words.end_holder(group)}",
         )
 

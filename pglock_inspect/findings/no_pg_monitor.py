@@ -17,14 +17,15 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield one finding where other users' activity is hidden."""
     if scene.snapshot.server.privileged:
         return
+    role = '"' + scene.snapshot.server.role.replace('"', '""') + '"'
     holders = {group.rows.pid: group.session for group in scene.holds}
     hidden = sum(1 for session in holders.values() if session and session.backend_type is None)
     yield Finding(
         rule="no-pg-monitor",
         severity="info",
-        summary="this role may not see what other users' sessions do, nor since when",
+        summary="the role of this connection may not see what other users' sessions do, nor since when",
         evidence=f"{hidden:,} of {len(holders):,} holders hidden",
-        suggestion="GRANT pg_monitor TO this role",
+        suggestion=f"GRANT pg_monitor TO {role}",
     )
 
 

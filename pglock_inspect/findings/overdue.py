@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+from pglock_inspect.model import seconds_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pglock_inspect.findings.scene import Scene
     from pglock_inspect.model import Job
-    from pglock_inspect.runs import JobRuns
 
 
-def overdue(scene: Scene) -> Iterator[tuple[Job, JobRuns, float]]:
-    """Yield the jobs not held for their whole ``every``, with the seconds for which that was watched.
+class Overdue(NamedTuple):
+    """A job not seen held for its whole ``every``; seconds. ``held_ago`` is None where it was never seen."""
 
-    Only jobs whose runs are long enough for polling to see (``min_held``) can be called overdue.
+    job: Job
+    every: float
+    watched: float
+    held_ago: float | None
+
+
+def overdue(scene: Scene) -> Iterator[Overdue]:
+    """Yield the jobs that should have been seen, of those whose runs are long enough for polling to see.
+
+    What is known of runs follows each step of the server's clock, so that nothing of it is void.
     """
+    now = scene.snapshot.taken_at
     for job in scene.jobs:
         runs = scene.runs.get(job.name)
         if job.every is None or job.min_held is None or runs is None:
             continue
-        watched = scene.age(runs.watched_since)
-        held_ago = scene.age(runs.last_held)
-        if watched is None or watched < job.every:
-            continue
-        if runs.last_held is None or held_ago is None or held_ago >= job.every:
-            yield job, runs, watched
+        watched = seconds_between(runs.watched_since, now)
+        held_ago = None if runs.last_held is None else seconds_between(runs.last_held, now)
+        if watched >= job.every and (held_ago is None or held_ago >= job.every):
+            yield Overdue(job, job.every, watched, held_ago)
+
+
+def look_at(job: Job) -> str:
+    """Return what to do about a job that does not run, or not under the lock that is meant."""
+    if job.key is not None:
+        check = f"pglock-inspect identify {job.key}"
+    elif job.match is not None or job.first is not None:
+        check = "pglock-inspect ls"
+    else:
+        check = f"pglock-inspect key {shlex.quote(job.name)}"
+    return f"look at its scheduler and its log, and whether it takes this lock: {check}"

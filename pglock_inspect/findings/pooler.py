@@ -1,4 +1,4 @@
-"""``pooler``: several clients use the session that holds a session-level lock."""
+"""``pooler``: the session that holds a session-level lock goes by several names, as a pooler's do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
-    """Yield a finding for each hold during which the application of its session changed."""
+    """Yield a finding for each hold during which the application of its session changed.
+
+    Names count only while the session is in no transaction: then the lock is the session's own, and whoever
+    the session is handed to next has it as well. An application may rename its session by itself, though.
+    """
     for group, subject in scene.held_subjects:
         if len(group.applications) <= 1:
             continue
@@ -26,10 +30,12 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             subject,
             rule="pooler",
             severity="warning",
-            summary=f"{words.title(group, subject)}: its session, {words.holder(group)}, is used by "
-            "several clients; behind a pooler each of them gets this lock",
+            summary=f"{words.title(group, subject)}: its session, {words.holder(group)}, went by "
+            f"{len(group.applications)} names while it held it; where a pooler hands the session on, every "
+            "client of it has this lock",
             evidence=f"application_name while held: {applications}; {words.age(scene.held(group, subject))}",
-            suggestion="take it with pg_advisory_xact_lock in one transaction, or connect without the pooler",
+            suggestion="look for a pooler in its path: pglock-inspect doctor; behind one, take the lock with "
+            "pg_advisory_xact_lock() in the job's one transaction, or connect without it",
         )
 
 

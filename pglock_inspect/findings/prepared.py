@@ -32,7 +32,7 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
             rule="prepared",
             severity="critical" if held.at_least >= limit else "warning",
             summary=f"{words.title(group, subject)} is held by {words.holder(group)}, "
-            f"prepared {format_duration(held.at_least)} ago and never ended",
+            f"prepared {format_duration(held.at_least)} ago and not ended since",
             evidence=f"{words.age(held)}; owner {group.prepared.owner or 'unknown'}, "
             f"database {group.prepared.database or 'unknown'}",
             suggestion=words.rollback_prepared(group),

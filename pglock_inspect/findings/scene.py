@@ -12,6 +12,7 @@ from pglock_inspect import holds
 from pglock_inspect.holds import History
 from pglock_inspect.model import HoldGroup, Job, Limits, OtherWait, Snapshot
 from pglock_inspect.runs import JobRuns
+from pglock_inspect.waits import SeenWait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,7 @@ class Scene(Struct, frozen=True, dict=True):
     limits: Limits = Limits()
     jobs: tuple[Job, ...] = ()
     runs: Mapping[str, JobRuns] = {}
+    other_waits: Mapping[int, SeenWait] = {}
 
     @property
     def snapshot(self) -> Snapshot:
@@ -119,6 +121,10 @@ class Scene(Struct, frozen=True, dict=True):
             if holder.rows.mode in conflicting and holder.rows.pid != waiter.rows.pid
         )
 
+    def ahead(self, group: HoldGroup) -> tuple[int, ...]:
+        """Return what the server said is in a process's way; empty where it was not asked."""
+        return self.snapshot.blocking.get(group.rows.pid, ()) if group.rows.pid is not None else ()
+
     def wait_of(self, pid: int | None) -> Wait | None:
         """Return what a process waits for, None where it does not."""
         return self._waits_by_pid.get(pid) if pid is not None else None
@@ -130,11 +136,13 @@ class Scene(Struct, frozen=True, dict=True):
             if group.rows.pid is not None:
                 waits[group.rows.pid] = Wait(self.waited(group), advisory=group)
         for other in self.snapshot.other_waits:
-            session = self.snapshot.sessions.get(other.pid)
-            # Before PostgreSQL 14 only the statement's start is known: the wait is part of it.
-            began = other.waitstart or (session.query_start if session else None)
-            waits[other.pid] = Wait(self.age(began), other=other)
+            waits[other.pid] = Wait(self.age(other.waitstart or self._seen_since(other.pid)), other=other)
         return waits
+
+    def _seen_since(self, pid: int) -> Instant | None:
+        """Return the first poll that showed a wait, None where this one is the first."""
+        seen = self.other_waits.get(pid)
+        return seen.first_seen if seen and seen.first_seen < self.snapshot.taken_at else None
 
     def roots(self, pid: int | None) -> tuple[int, ...]:
         """Return who blocks a process in the end and waits for nobody; 0 is a prepared transaction."""

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 from pglock_inspect.durations import format_duration
 from pglock_inspect.findings import words
 from pglock_inspect.findings.rule import Rule, finding_about
-from pglock_inspect.findings.scene import Scene
 from pglock_inspect.holds import polls_in_a_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pglock_inspect.findings.scene import Scene
-    from pglock_inspect.model import Finding, Held, HoldGroup, Severity, Subject
+    from pglock_inspect.model import Finding
 
 
 def find(scene: Scene, polls_for_critical: float) -> Iterator[Finding]:
-    """Yield a finding for each name held too long, and one for all of a group's keys without a name."""
+    """Yield a finding for each name held too long, and one for all of a group's keys without a name.
+
+    What polls alone tell becomes critical after so many of them in a row.
+    """
     for group, subject in scene.held_subjects:
         name = subject.name
         if name and name.long_lived:
@@ -27,26 +29,24 @@ def find(scene: Scene, polls_for_critical: float) -> Iterator[Finding]:
         held = scene.held(group, subject)
         if held.seconds is None or held.seconds < max_held:
             continue
+        proven = held.at_least is not None and held.at_least >= max_held
+        told = (
+            proven
+            or held.evidence != "observed"
+            or polls_in_a_row(group, scene.history) >= polls_for_critical
+        )
         yield finding_about(
             scene,
             group,
             subject,
             rule="stale",
-            severity=_severity(scene, group, subject, held, polls_for_critical),
-            summary=f"{words.title(group, subject)} is stale: {words.holder(group)} has held it for "
+            severity="critical" if name and name.job and told else "warning",
+            summary=f"{words.title(group, subject)} is stale: {words.holder(group)} "
+            f"{'has' if proven or held.evidence == 'stamp' else 'seems to have'} held it for "
             f"{format_duration(held.seconds)}, allowed are {format_duration(max_held)}",
             evidence=words.age(held),
             suggestion=words.end_holder(group),
         )
-
-
-def _severity(scene: Scene, group: HoldGroup, subject: Subject, held: Held, polls: float) -> Severity:
-    if subject.name is None or subject.name.job is None:
-        return "warning"
-    proven = held.at_least is not None and held.at_least >= scene.limits_of(subject.name).max_held
-    if held.evidence == "observed" and not proven and polls_in_a_row(group, scene.history) < polls:
-        return "warning"
-    return "critical"
 
 
 STALE = Rule("stale", find, threshold=60, unit="number")

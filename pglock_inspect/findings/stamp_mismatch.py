@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pglock_inspect.findings import words
 from pglock_inspect.findings.rule import Rule, finding_about
+from pglock_inspect.keys import signed
 from pglock_inspect.model import Subject
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from pglock_inspect.findings.scene import Scene
     from pglock_inspect.model import Finding
+
+
+_NOW = "floor(extract(epoch FROM clock_timestamp()))::bigint::bit(32)::int"
 
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
@@ -27,7 +31,8 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             severity="info",
             summary=f"key {shown} of {words.holder(group)} looks like a stamp but does not count: {reason}",
             evidence=f"shared lock {shown} in database {scene.database_name(group)}",
-            suggestion="take the stamp once, in the same session, right after its lock was granted",
+            suggestion="take a stamp once, in the lock's session and right after the lock: "
+            f"SELECT pg_try_advisory_lock_shared({signed(key >> 32, 32)}, {_NOW})",
         )
 
 

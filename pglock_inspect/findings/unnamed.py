@@ -48,11 +48,12 @@ def _holders(unnamed: Sequence[tuple[HoldGroup, Subject]]) -> str:
 
 def _suggestion(key: AdvisoryKey | None) -> str:
     if key is None:
-        return "name them in the configuration: [[jobs]] with key = …, and name = …"
+        return "see each: pglock-inspect ls; and configure a job for each key, or for all with one first half"
+    known = f"see what is known of it: pglock-inspect identify {key}"
     if key.value is None:
-        return "ask which extension takes it: neither a bigint nor a pair of int4 makes this key"
+        return f"{known}; an extension takes it, since neither a bigint nor a pair of int4 makes this key"
     value = key.value if isinstance(key.value, int) else list(key.value)
-    return f"name it in the configuration: [[jobs]] key = {value}, name = …"
+    return f"{known}; and configure a job with a name and key = {value}"
 
 
 UNNAMED = Rule("unnamed", find)

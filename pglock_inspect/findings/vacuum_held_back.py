@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pglock_inspect.durations import format_duration
@@ -12,40 +13,60 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pglock_inspect.findings.scene import Scene
-    from pglock_inspect.model import Finding
+    from pglock_inspect.model import Finding, Session
 
 
 _MOST_TRANSACTIONS = 1_000_000
+_ONE_SNAPSHOT = re.compile(r"(?!\s*(?:call|do)\b)[^;]*;?\s*", re.IGNORECASE)
+"""A statement that keeps its snapshot from start to end, and is the only one of its text."""
 
 
 def find(scene: Scene, after: float) -> Iterator[Finding]:
-    """Yield a finding for each snapshot that is ``after`` seconds or a million transactions old.
+    """Yield a finding for each process that holds back VACUUM by ``after`` seconds or a million transactions.
 
-    The lock itself holds nothing back: a session has a ``backend_xmin`` while it runs a statement, in
-    READ COMMITTED, or has written or keeps a snapshot.
+    The lock itself holds nothing back: a session does while it runs a statement, and in a transaction once it
+    has written or where it keeps its snapshot.
     """
-    for group in scene.groups:
+    processes = {group.rows.pid: group for group in (*scene.holds, *scene.waits)}
+    for group in processes.values():
         session = group.session
         if session is None or session.xmin_age is None:
             continue
-        open_for = scene.age(session.xact_start)
-        if session.xmin_age < _MOST_TRANSACTIONS and (open_for is None or open_for < after):
+        kept = _kept_for(scene, session)
+        if session.xmin_age < _MOST_TRANSACTIONS and (kept is None or kept < after):
             continue
         subject = group.subjects[0]
-        verb = "holds" if group.rows.granted else "waits for"
-        opened = "an unknown time" if open_for is None else format_duration(open_for)
+        transactions = f"{session.xmin_age:,} transaction{'' if session.xmin_age == 1 else 's'}"
+        lasting = transactions if kept is None else f"at least {format_duration(kept)}"
+        opened = scene.age(session.xact_start)
         yield finding_about(
             scene,
             group,
             subject,
             rule="vacuum-held-back",
             severity="warning",
-            summary=f"{words.holder(group)}, which {verb} {words.title(group, subject)}, keeps VACUUM from "
-            f"removing dead rows: its transaction has been open for {opened}",
-            evidence=f"backend_xmin is {session.xmin_age:,} transactions old; transaction open for {opened}",
-            suggestion="take the lock outside of a transaction, or wait with pg_try_advisory_lock in a loop; "
-            f"now: {words.end_holder(group) if group.rows.granted else words.end_waiter(group)}",
+            summary=f"{words.title(group, subject)}: {words.holder(group)}, which "
+            f"{'holds' if group.rows.granted else 'waits for'} it, has kept VACUUM from removing dead rows "
+            f"for {lasting}",
+            evidence=f"its snapshot or transaction is {transactions} old; transaction open for "
+            f"{'an unknown time' if opened is None else format_duration(opened)}",
+            suggestion=f"end its transaction, and take the lock outside of one: {words.end_holder(group)}"
+            if group.rows.granted
+            else "wait for such locks with pg_try_advisory_lock() in a loop; to end this wait: "
+            f"{words.end_waiter(group)}",
         )
+
+
+def _kept_for(scene: Scene, session: Session) -> float | None:
+    """Return for how long a session has had its snapshot or its transaction id at the least."""
+    wait = scene.wait_of(session.pid)
+    if wait:
+        return wait.seconds
+    if session.idle:
+        return scene.age(session.state_change)
+    if session.query_start is None or not _ONE_SNAPSHOT.fullmatch(session.query or ""):
+        return None
+    return scene.age(max(session.query_start, session.xact_start or session.query_start))
 
 
 VACUUM_HELD_BACK = Rule("vacuum-held-back", find, threshold=3600, unit="seconds")

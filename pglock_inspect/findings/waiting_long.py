@@ -9,7 +9,7 @@ from pglock_inspect.findings import words
 from pglock_inspect.findings.rule import Rule, finding_about
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pglock_inspect.findings.scene import Scene
     from pglock_inspect.model import Finding, HoldGroup, Severity
@@ -26,7 +26,7 @@ def find(scene: Scene, share_of_connections: float) -> Iterator[Finding]:
             limit = scene.limits_of(name).max_wait
             if waited is None or waited < limit:
                 continue
-            blockers = scene.blockers(waiter)
+            blockers, ahead = scene.blockers(waiter), scene.ahead(waiter)
             yield finding_about(
                 scene,
                 waiter,
@@ -34,24 +34,25 @@ def find(scene: Scene, share_of_connections: float) -> Iterator[Finding]:
                 rule="waiting-long",
                 severity=severity,
                 summary=f"{words.title(waiter, subject)}: {words.holder(waiter)} has waited for "
-                f"{format_duration(waited)}, allowed are {format_duration(limit)}{_blocked_by(blockers)}",
-                evidence=f"waited {format_duration(waited)}; {len(scene.waits)} waiters on "
-                f"{scene.snapshot.server.max_connections} connections",
+                f"{format_duration(waited)}, allowed are {format_duration(limit)}"
+                f"{_by(scene, blockers, ahead)}",
+                evidence=f"waited {format_duration(waited)}; {len(scene.waits):,} waiting, "
+                f"{scene.snapshot.server.max_connections:,} connections at most",
                 suggestion=_suggestion(waiter, blockers),
             )
 
 
-def _blocked_by(blockers: tuple[HoldGroup, ...]) -> str:
-    return f"; held by {', '.join(words.holder(group) for group in blockers)}" if blockers else ""
+def _by(scene: Scene, blockers: Sequence[HoldGroup], ahead: Sequence[int]) -> str:
+    """Return who holds it; where no holder is in the way, who is ahead in the queue."""
+    if blockers:
+        more = f" and {len(blockers) - 1:,} more" if len(blockers) > 1 else ""
+        return f"; held by {words.holder(blockers[0])}{more}"
+    return f"; queued behind {words.blocker(scene, ahead[0])}" if ahead else ""
 
 
-def _suggestion(waiter: HoldGroup, blockers: tuple[HoldGroup, ...]) -> str:
-    give_up = words.end_waiter(waiter)
-    if not blockers:
-        return f"give up waiting: {give_up}"
-    return (
-        f"see why it is held: pglock-inspect why {words.process(blockers[0])}; or give up waiting: {give_up}"
-    )
+def _suggestion(waiter: HoldGroup, blockers: Sequence[HoldGroup]) -> str:
+    why = words.why(blockers[0] if blockers else waiter)
+    return f"see what is in the way: {why}, or give up waiting: {words.end_waiter(waiter)}"
 
 
 WAITING_LONG = Rule("waiting-long", find, threshold=0.25, unit="share")

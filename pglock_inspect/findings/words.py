@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pglock_inspect.durations import format_duration
 from pglock_inspect.findings.scene import only_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pglock_inspect.findings.scene import Wait
+    from pglock_inspect.findings.scene import Scene, Wait
     from pglock_inspect.model import Held, HoldGroup, Session, Subject
 
-_LONGEST_STATEMENT = 80
+_COMMAND = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL)
 
 
 def title(group: HoldGroup, subject: Subject) -> str:
@@ -25,19 +24,30 @@ def title(group: HoldGroup, subject: Subject) -> str:
 
 
 def holder(group: HoldGroup) -> str:
-    """Return who holds or waits: a pid with its user and application, or a prepared transaction."""
+    """Return who holds or waits: a process with its user and application, or a prepared transaction."""
     if group.prepared:
         return f"prepared transaction {group.prepared.gid!r}"
     if group.rows.pid is None:
         return f"a prepared transaction ({group.rows.virtual_transaction})"
-    session = group.session
-    known = [text for text in (session.user, session.application_name) if text] if session else []
-    return f"pid {group.rows.pid} ({', '.join(known)})" if known else f"pid {group.rows.pid}"
+    return process(group.rows.pid, group.session)
 
 
-def process(group: HoldGroup) -> str:
-    """Return how a command names a process: by pid, or by the gid of a prepared transaction."""
-    return str(group.rows.pid) if group.prepared is None else f"'{group.prepared.gid}'"
+def process(pid: int, session: Session | None) -> str:
+    """Return a process with its user, its application, and its type where it is not a client's."""
+    if session is None:
+        return f"pid {pid}"
+    kind = None if session.backend_type == "client backend" else session.backend_type
+    known = [text for text in (session.user, session.application_name, kind) if text]
+    return f"pid {pid} ({', '.join(known)})" if known else f"pid {pid}"
+
+
+def blocker(scene: Scene, pid: int) -> str:
+    """Return who blocks, and its state; pid 0 is a prepared transaction."""
+    if not pid:
+        return "a prepared transaction"
+    session = scene.snapshot.sessions.get(pid)
+    state = f", {session.state}" if session and session.state else ""
+    return f"{process(pid, session)}{state}"
 
 
 def age(held: Held) -> str:
@@ -52,10 +62,10 @@ def age(held: Held) -> str:
     return f"{', '.join(parts)} (evidence: {held.evidence})"
 
 
-def statement(session: Session) -> str:
-    """Return the beginning of a session's last statement, on one line."""
-    text = " ".join((session.query or "").split())
-    return text if len(text) <= _LONGEST_STATEMENT else f"{text[:_LONGEST_STATEMENT]}…"
+def last_command(session: Session) -> str:
+    """Return the first word of a session's last statement; more of it may be nobody else's business."""
+    match = _COMMAND.match(session.query or "")
+    return match[1].upper() if match else "statement"
 
 
 def wait(waiting: Wait) -> str:
@@ -65,15 +75,12 @@ def wait(waiting: Wait) -> str:
     return title(waiting.advisory, waiting.advisory.subjects[0]) if waiting.advisory else "a lock"
 
 
-def pids(blockers: Iterable[int | str]) -> str:
-    """Return who blocks, as ``pg_blocking_pids()`` says it: 0 is a prepared transaction."""
-    return ", ".join(f"pid {pid}" if pid else "a prepared transaction" for pid in blockers) or "nobody"
-
-
 def end_holder(group: HoldGroup) -> str:
     """Return the command that ends a holder."""
     if group.prepared:
         return rollback_prepared(group)
+    if group.rows.pid is None:
+        return "SELECT gid, database, prepared FROM pg_prepared_xacts"
     return f"pglock-inspect kill {group.rows.pid} --terminate"
 
 
@@ -82,9 +89,16 @@ def end_waiter(group: HoldGroup) -> str:
     return f"pglock-inspect kill {group.rows.pid} --cancel"
 
 
+def why(group: HoldGroup) -> str:
+    """Return the command that gives an account of a holder, and of what it waits for."""
+    if group.rows.pid is not None:
+        return f"pglock-inspect why {group.rows.pid}"
+    return f"pglock-inspect why {group.rows.key(next(iter(group.keys)))}"
+
+
 def rollback_prepared(group: HoldGroup) -> str:
-    """Return the SQL that ends a prepared transaction, and where to run it."""
+    """Return the SQL that ends a prepared transaction; it has to run in the database of that one."""
     assert group.prepared is not None
     gid = group.prepared.gid.replace("'", "''")
-    where = f" in database {group.prepared.database}" if group.prepared.database else " in its own database"
-    return f"ROLLBACK PREPARED '{gid}';{where} (or COMMIT PREPARED, if its work is wanted)"
+    database = " ".join((group.prepared.database or "its own").split())
+    return f"ROLLBACK PREPARED '{gid}'  -- in database {database}; COMMIT PREPARED, if its work is wanted"

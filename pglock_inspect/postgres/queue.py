@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from pglock_inspect.postgres.queries import query
@@ -12,28 +11,26 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from pglock_inspect.model import LockRows, OtherWait, Session
+    from pglock_inspect.model import LockRows, OtherWait
 
     Blocking = dict[int, tuple[int, ...]]
 
 _MOST_ASKED = 64
-_CONCURRENTLY = re.compile(r"\bindex\b.*\bconcurrently\b", re.IGNORECASE | re.DOTALL)
 
 
 def ask_who_blocks(
     cursor: psycopg.Cursor[Any],
     locks: Sequence[LockRows],
     other_waits: Sequence[OtherWait],
-    sessions: Mapping[int, Session],
 ) -> Mapping[int, tuple[int, ...]]:
-    """Return what blocks the waiters in a queue of several, and blocked holders down to their root.
+    """Return what blocks index builds, blocked holders down to their root, and waiters in a queue of several.
 
     The holders that conflict with a lone waiter follow from the rows, so most polls ask nothing.
     """
     waiting = {wait.pid for wait in other_waits}
     waiting |= {rows.pid for rows in locks if rows.pid is not None and not rows.granted}
     asked: Blocking = {}
-    pids = [*_queued(locks), *_blocked_holders(locks, waiting), *_building_indexes(other_waits, sessions)]
+    pids = list(dict.fromkeys([*_builds(other_waits), *_blocked_holders(locks, waiting), *_queued(locks)]))
     while pids and len(asked) < _MOST_ASKED:
         answers = _blocking(cursor, pids[: _MOST_ASKED - len(asked)])
         asked |= answers
@@ -60,9 +57,6 @@ def _blocked_holders(locks: Sequence[LockRows], waiting: set[int]) -> Iterable[i
     return sorted({rows.pid for rows in locks if rows.granted and rows.pid is not None} & waiting)
 
 
-def _building_indexes(other_waits: Sequence[OtherWait], sessions: Mapping[int, Session]) -> Iterable[int]:
-    """Yield who waits, while building an index concurrently, for a transaction to end."""
-    for wait in other_waits:
-        session = sessions.get(wait.pid)
-        if wait.locktype == "virtualxid" and session and _CONCURRENTLY.search(session.query or ""):
-            yield wait.pid
+def _builds(other_waits: Sequence[OtherWait]) -> Iterable[int]:
+    """Yield who waits for others' transactions to end, as CREATE INDEX CONCURRENTLY and its like do."""
+    return (wait.pid for wait in other_waits if wait.locktype == "virtualxid")

@@ -26,10 +26,15 @@ if TYPE_CHECKING:
 _FUNCTIONS: Mapping[str, LiteralString] = {
     "locks": "pg_catalog.pg_lock_status()",
     "activity": "pg_catalog.pg_stat_get_activity(NULL)",
+    "prepared": "pg_catalog.pg_prepared_xact()",
 }
 _VIEWS: Mapping[str, LiteralString] = {
     "locks": "pg_catalog.pg_locks",
     "activity": "pg_catalog.pg_stat_activity",
+    "prepared": """(SELECT transaction, gid, prepared, pg_roles.oid AS ownerid, pg_database.oid AS dbid
+                    FROM pg_catalog.pg_prepared_xacts
+                    LEFT JOIN pg_catalog.pg_roles ON rolname = owner
+                    LEFT JOIN pg_catalog.pg_database ON datname = database) AS prepared""",
 }
 
 
@@ -93,7 +98,7 @@ class Reader:
             settings.execute(query("settings"), self._settings)
         row = server.fetchone()
         assert row is not None
-        version, number, database, pid, started_at, connections, per_transaction, prepared = row
+        version, number, database, role, pid, started_at, connections, per_transaction, prepared = row
         self.target = address(info.host or info.hostaddr, info.port)
         self._pooled = info.backend_pid != pid
         if self._pooled:
@@ -105,6 +110,7 @@ class Reader:
             version=rows.text(version).split()[0],
             version_num=number,
             database=rows.text(database),
+            role=rows.text(role),
             pooler=True if self._pooled else None,
             started_at=Instant(started_at),
             max_connections=connections,
@@ -141,7 +147,7 @@ class Reader:
             prepared=rows.prepared(lock_rows, prepared_rows, self._directory),
             databases=self._directory.databases,
             other_waits=other_waits,
-            blocking=ask_who_blocks(locks, held, other_waits, sessions),
+            blocking=ask_who_blocks(locks, held, other_waits),
             lock_table_rows=rows.slots(lock_rows),
             poll_seconds=self._clock() - asked_at,
         )

@@ -1,4 +1,5 @@
 -- Every server process. Read after the locks, in a statement of its own.
+-- What holds back VACUUM is the older of a session's snapshot and its transaction id, which an idle writer has alone.
 SELECT pid,
        datid,
        usesysid,
@@ -13,6 +14,6 @@ SELECT pid,
        wait_event_type,
        wait_event,
        backend_type,
-       pg_catalog.age(backend_xmin),
+       greatest(pg_catalog.age(backend_xmin), pg_catalog.age(backend_xid)),
        query
 FROM {activity}
