@@ -5,26 +5,30 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
+from typer import Context, Option
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 from pglock_inspect import __version__
+from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import connection_options
+from pglock_inspect.cli.options import Access, connection_options
 from pglock_inspect.cli.output import PROGRAM, abandon_stdout, prepare, talk
 from pglock_inspect.errors import PglockInspectError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# In the order of the help. A command is a module of this package with a click command named `command`.
+# In the order of the help. A command is a module of this package with an `app`: a Typer app of one function.
 COMMANDS = ("top", "ls", "check", "key", "init", "demo")
 
 _COMPLETION = "_PGLOCK_INSPECT_COMPLETE"
 
 
-class Commands(click.Group):
+class Commands(TyperGroup):
     """A group that imports a command when it is asked for: `check` pays for nothing else."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -35,9 +39,7 @@ class Commands(click.Group):
         """Return one command, or None where there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"pglock_inspect.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
+        return get_command(import_module(f"pglock_inspect.cli.{cmd_name}").app)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -48,7 +50,13 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
+def _print_version(ctx: Context, asked: bool) -> None:  # noqa: FBT001 - Typer passes it so
+    if asked and not ctx.resilient_parsing:
+        click.echo(f"{PROGRAM} {__version__}")
+        ctx.exit()
+
+
+def _print_completion(ctx: Context, shell: str | None) -> None:
     if shell is None or ctx.resilient_parsing:
         return
     from click.shell_completion import get_completion_class  # noqa: PLC0415
@@ -59,23 +67,36 @@ def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None)
     ctx.exit()
 
 
-@click.command(
+_program = command_app(
     cls=Commands,
+    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="The connection is libpq's: PG* variables, services and ~/.pgpass count.",
 )
+
+
+@_program.callback()
 @connection_options
-@click.version_option(__version__, message=f"{PROGRAM} %(version)s")
-@click.option(
-    "--completion",
-    type=click.Choice(["bash", "zsh", "fish"]),
-    is_eager=True,
-    expose_value=False,
-    callback=_print_completion,
-    help="Print what makes this shell complete commands and options.",
-)
-def app(**_: object) -> None:
+def _options(
+    access: Access,
+    *,
+    version: Annotated[
+        bool,
+        Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+    completion: Annotated[
+        Literal["bash", "zsh", "fish"] | None,
+        Option(
+            callback=_print_completion,
+            is_eager=True,
+            help="Print what makes this shell complete commands and options.",
+        ),
+    ] = None,
+) -> None:
     """Tell which job holds which PostgreSQL advisory lock, since when, who waits, and what to do."""
+
+
+app = get_group(_program)
 
 
 def run(arguments: Sequence[str]) -> int:

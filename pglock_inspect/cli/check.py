@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast, get_args
 
-import click
+from typer import Option
 
 from pglock_inspect.cli.access import Watchers, settings_of
+from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import Duration, configured, connection_options
+from pglock_inspect.cli.options import Access, Duration, configured, connection_options, several
 from pglock_inspect.cli.output import talk, write
 from pglock_inspect.present.selection import Selection
 from pglock_inspect.present.verdict import judge, worst
@@ -17,17 +18,14 @@ from pglock_inspect.present.verdict import judge, worst
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pglock_inspect.cli.options import Access
     from pglock_inspect.present.verdict import Verdict
 
-# Each has a module of `present`.
-FORMATS = {
-    "text": "nagios",
-    "json": "json",
-    "junit": "junit",
-    "github": "github",
-    "prometheus": "prometheus",
-}
+# Each is a module of `present`.
+FormatName = Literal["text", "json", "junit", "github", "prometheus"]
+FORMATS: tuple[str, ...] = get_args(FormatName)
+_MODULES = {"text": "nagios"}
+
+app = command_app()
 
 
 class Format(Protocol):
@@ -38,26 +36,28 @@ class Format(Protocol):
         ...
 
 
-@click.command("check", short_help="Judge the locks of one poll: exit code and text.")
-@click.option(
-    "--job",
-    "jobs",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=configured("jobs"),
-    help="Judge this job alone. Repeatable.",
-)
-@click.option("--max-held", type=Duration(), help="Stale when held this long [1h, or as configured].")
-@click.option("--max-wait", type=Duration(), help="Too long a wait [1m, or as configured].")
-@click.option("--format", "format_name", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@app.command(short_help="Judge the locks of one poll: exit code and text.")
 @connection_options
-def command(
+def check(
     access: Access,
     *,
-    jobs: tuple[str, ...],
-    max_held: float | None,
-    max_wait: float | None,
-    format_name: str,
+    jobs: Annotated[
+        list[str],
+        several(
+            "--job",
+            metavar="NAME",
+            autocompletion=configured("jobs"),
+            help="Judge this job alone. Repeatable.",
+        ),
+    ],
+    max_held: Annotated[
+        float | None,
+        Option(click_type=Duration(), help="Stale when held this long [1h, or as configured]."),
+    ] = None,
+    max_wait: Annotated[
+        float | None, Option(click_type=Duration(), help="Too long a wait [1m, or as configured].")
+    ] = None,
+    format_name: Annotated[FormatName, Option("--format")] = "text",
 ) -> ExitCode:
     """Judge the locks of one poll.
 
@@ -69,7 +69,10 @@ def command(
     with Watchers(access, settings) as watchers:
         reports = watchers.poll()
     verdicts = [judge(selection.of(report), jobs) for report in reports]
-    shown = cast("Format", import_module(f"pglock_inspect.present.{FORMATS[format_name]}"))
+    shown = cast(
+        "Format",
+        import_module(f"pglock_inspect.present.{_MODULES.get(format_name, format_name)}"),
+    )
     write(shown.judged(verdicts))
     for report in reports:
         if report.error is not None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 
-import click
-
+from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.output import stdout_paper, talk, write
 
+app = command_app()
 
-@click.command("demo", short_help="Watch a PostgreSQL of its own that has every kind of trouble.")
-def command() -> int:
+
+@app.command(short_help="Watch a PostgreSQL of its own that has every kind of trouble.")
+def demo() -> int:
     """Start a PostgreSQL with jobs that hold and want locks, and watch it with top.
 
     Without a terminal, print what ls and check say of it. Nothing of it is left afterwards.

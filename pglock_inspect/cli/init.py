@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-import click
+from typer import Option
 
+from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.output import talk, write
 from pglock_inspect.errors import PglockInspectError
@@ -21,7 +22,8 @@ class _File(NamedTuple):
 
 
 # By what --print calls them.
-_FILES = {
+FileName = Literal["config", "alerts", "grants"]
+_FILES: dict[FileName, _File] = {
     "config": _File(
         "pglock-inspect.toml", "pglock-inspect.toml", "a configuration with every setting explained"
     ),
@@ -30,24 +32,24 @@ _FILES = {
 }
 
 
+app = command_app()
+
+
 class CannotWrite(PglockInspectError):
     """A file that is there already, or a directory that takes none."""
 
 
-@click.command("init", short_help="Write a configuration, alert rules and the SQL for a role.")
-@click.option(
-    "-C",
-    "--directory",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    metavar="DIR",
-    help="Where to write [here].",
-)
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
-@click.option(
-    "--print", "printed", type=click.Choice(list(_FILES)), help="Print one of them to stdout instead."
-)
-def command(*, directory: Path, force: bool, printed: str | None) -> ExitCode:
+@app.command(short_help="Write a configuration, alert rules and the SQL for a role.")
+def init(
+    *,
+    directory: Annotated[
+        Path, Option("--directory", "-C", metavar="DIR", show_default=False, help="Where to write [here].")
+    ] = Path(),
+    force: Annotated[bool, Option("--force", help="Overwrite files that are there.")] = False,
+    printed: Annotated[
+        FileName | None, Option("--print", help="Print one of them to stdout instead.")
+    ] = None,
+) -> ExitCode:
     """Write files to start from: a commented configuration, Prometheus alert rules, the SQL for a role.
 
     Nothing is written where one of them exists, unless with --force.
@@ -65,7 +67,7 @@ def command(*, directory: Path, force: bool, printed: str | None) -> ExitCode:
     return ExitCode.OK
 
 
-def _model(name: str) -> str:
+def _model(name: FileName) -> str:
     from importlib.resources import files  # noqa: PLC0415
 
     return files("pglock_inspect").joinpath("data", _FILES[name].model).read_text(encoding="utf-8")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import click
+from typer import Argument, Option
 
-from pglock_inspect.cli.arguments import DashedArguments
+from pglock_inspect.cli.commands import DashedArguments, command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import connection_options
+from pglock_inspect.cli.options import Access, connection_options, several
 from pglock_inspect.cli.output import talk, write
 from pglock_inspect.errors import ConfigError, UnhashableName
 from pglock_inspect.schemes import SCHEMES, scheme_named
@@ -16,19 +16,22 @@ from pglock_inspect.schemes import SCHEMES, scheme_named
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pglock_inspect.cli.options import Access
     from pglock_inspect.present.keys import NamedKey
 
 
-@click.command("key", cls=DashedArguments, short_help="Show the keys that a name has.")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--scheme", "schemes", multiple=True, metavar="SCHEME", help="Only this scheme. Repeatable.")
-@click.option(
-    "--format", "format_name", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+app = command_app()
+
+
+@app.command(cls=DashedArguments, short_help="Show the keys that a name has.")
 @connection_options
-def command(
-    access: Access, *, names: tuple[str, ...], schemes: tuple[str, ...], format_name: str
+def key(
+    access: Access,
+    *,
+    names: Annotated[list[str], Argument(metavar="NAME...")],
+    schemes: Annotated[
+        list[str], several("--scheme", metavar="SCHEME", help="Only this scheme. Repeatable.")
+    ],
+    format_name: Annotated[Literal["table", "json"], Option("--format")] = "table",
 ) -> ExitCode:
     """Show the key of NAME under each scheme, and the SQL that takes its lock.
 

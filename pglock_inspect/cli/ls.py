@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast, get_args
 
-import click
+from typer import Option
 
 from pglock_inspect.cli.access import Watchers, settings_of
+from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import LEAST_INTERVAL, Duration, configured, connection_options
+from pglock_inspect.cli.options import (
+    LEAST_INTERVAL,
+    Access,
+    Duration,
+    configured,
+    connection_options,
+    several,
+)
 from pglock_inspect.cli.output import stdout_paper, talk, write
 from pglock_inspect.present.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pglock_inspect.cli.options import Access
     from pglock_inspect.config import Settings
     from pglock_inspect.model import Report
     from pglock_inspect.present.paper import Paper
 
 # Each is a module of `present`.
-FORMATS = ("table", "json", "jsonl", "csv")
+FormatName = Literal["table", "json", "jsonl", "csv"]
+FORMATS: tuple[str, ...] = get_args(FormatName)
+
+app = command_app()
 
 
 class Format(Protocol):
@@ -37,34 +47,29 @@ class Format(Protocol):
         ...
 
 
-@click.command("ls", short_help="Show the locks of one poll.")
-@click.option("--database", "databases", multiple=True, metavar="NAME", help="Only in this database.")
-@click.option(
-    "--job",
-    "jobs",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=configured("jobs"),
-    help="Only of this job.",
-)
-@click.option("--stale", is_flag=True, help="Only locks held for too long.")
-@click.option("--waiting", is_flag=True, help="Only locks that are waited for, and who waits.")
-@click.option("--format", "format_name", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--watch", is_flag=True, help="Poll again and again.")
-@click.option(
-    "--every", type=Duration(LEAST_INTERVAL), help="With this pause [2s, or as configured]; implies --watch."
-)
+@app.command(short_help="Show the locks of one poll.")
 @connection_options
-def command(
+def ls(
     access: Access,
     *,
-    databases: tuple[str, ...],
-    jobs: tuple[str, ...],
-    stale: bool,
-    waiting: bool,
-    format_name: str,
-    watch: bool,
-    every: float | None,
+    databases: Annotated[list[str], several("--database", metavar="NAME", help="Only in this database.")],
+    jobs: Annotated[
+        list[str],
+        several("--job", metavar="NAME", autocompletion=configured("jobs"), help="Only of this job."),
+    ],
+    stale: Annotated[bool, Option("--stale", help="Only locks held for too long.")] = False,
+    waiting: Annotated[
+        bool, Option("--waiting", help="Only locks that are waited for, and who waits.")
+    ] = False,
+    format_name: Annotated[FormatName, Option("--format")] = "table",
+    watch: Annotated[bool, Option("--watch", help="Poll again and again.")] = False,
+    every: Annotated[
+        float | None,
+        Option(
+            click_type=Duration(LEAST_INTERVAL),
+            help="With this pause [2s, or as configured]; implies --watch.",
+        ),
+    ] = None,
 ) -> ExitCode:
     """Show which job holds which advisory lock, since when, and who waits.
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import click
+from typer import CallbackParam, Context, Option
 
 from pglock_inspect.durations import format_duration, parse_duration
 from pglock_inspect.errors import InvalidDuration, PglockInspectError
@@ -48,28 +50,15 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--dsn``, ``--config`` and ``--target``, before or after its name, as ``access``."""
-
-    @wraps(command)
-    def with_access(
-        *args: Any,  # noqa: ANN401
-        dsn: str | None,
-        config: Path | None,
-        target: tuple[str, ...],
-        **options: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
-        return command(*args, access=Access(dsn, config, target), **options)
-
-    for option in reversed(_CONNECTION):
-        with_access = option(with_access)
-    return with_access
+def several(*names: str, **settings: Any) -> Any:  # noqa: ANN401 - as Typer's own
+    """Return an option that may be repeated, for a parameter of type ``list[str]``; none at first."""
+    return Option(*names, default_factory=list, show_default=False, **settings)
 
 
 def configured(kind: Literal["jobs", "targets"]) -> Callable[..., list[str]]:
     """Return what completes the names that are configured, in a shell."""
 
-    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    def complete(ctx: Context, incomplete: str) -> list[str]:
         from pglock_inspect.config import load_settings  # noqa: PLC0415
 
         config = ctx.params.get("config") or ctx.find_root().params.get("config")
@@ -82,31 +71,54 @@ def configured(kind: Literal["jobs", "targets"]) -> Callable[..., list[str]]:
     return complete
 
 
-def _from_before(ctx: click.Context, param: click.Parameter, value: Any) -> Any:  # noqa: ANN401
+def _from_before(ctx: Context, param: CallbackParam, value: Any) -> Any:  # noqa: ANN401
+    """Return what stands after the command, else what stands before it."""
     assert param.name
     return value or ctx.find_root().params.get(param.name) or value
 
 
-_CONNECTION = (
-    click.option(
-        "--dsn",
-        metavar="DSN",
-        callback=_from_before,
-        help="Where to connect [$PGLOCK_DSN, $DATABASE_URL, $PG*].",
-    ),
-    click.option(
-        "--target",
-        metavar="NAME",
-        multiple=True,
-        callback=_from_before,
-        shell_complete=configured("targets"),
-        help="Or a configured cluster; `all` for each. Repeatable.",
-    ),
-    click.option(
-        "--config",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        callback=_from_before,
-        help="The configuration [$PGLOCK_CONFIG].",
-    ),
-)
+def _connection(
+    *,
+    dsn: Annotated[
+        str | None,
+        Option(
+            metavar="DSN",
+            callback=_from_before,
+            help="Where to connect [$PGLOCK_DSN, $DATABASE_URL, $PG*].",
+        ),
+    ] = None,
+    target: Annotated[
+        list[str],
+        several(
+            "--target",
+            metavar="NAME",
+            callback=_from_before,
+            autocompletion=configured("targets"),
+            help="Or a configured cluster; `all` for each. Repeatable.",
+        ),
+    ],
+    config: Annotated[
+        Path | None,
+        Option(metavar="FILE", callback=_from_before, help="The configuration [$PGLOCK_CONFIG]."),
+    ] = None,
+) -> Access:
+    return Access(dsn, config, tuple(target))
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--dsn``, ``--target`` and ``--config``, before or after its name, as ``access``."""
+    shared = signature(_connection, eval_str=True).parameters
+
+    @wraps(command)
+    def with_access(**options: Any) -> Any:  # noqa: ANN401
+        access = _connection(**{name: options.pop(name) for name in shared})
+        return command(access=access, **options)
+
+    own = signature(command, eval_str=True).parameters.values()
+    shown = [*(parameter for parameter in own if parameter.name != "access"), *shared.values()]
+    # What Typer reads; the function itself takes whatever comes.
+    vars(with_access).update(
+        __signature__=Signature([parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in shown]),
+        __annotations__={},
+    )
+    return with_access

@@ -5,25 +5,30 @@ from __future__ import annotations
 import gc
 import sys
 from random import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import click
+from typer import Option
 
+from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import Duration, connection_options
+from pglock_inspect.cli.options import LEAST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
 
 if TYPE_CHECKING:
-    from pglock_inspect.cli.options import Access
     from pglock_inspect.watch import Watcher
 
-_SHORTEST = 0.1
+app = command_app()
 
 
-@click.command("top", short_help="Watch the locks on a screen that keeps itself up to date.")
-@click.option("--every", type=Duration(), help="Poll with this pause; + and - change it.")
+@app.command(short_help="Watch the locks on a screen that keeps itself up to date.")
 @connection_options
-def command(access: Access, *, every: float | None) -> int:
+def top(
+    access: Access,
+    *,
+    every: Annotated[
+        float | None, Option(click_type=Duration(), help="Poll with this pause; + and - change it.")
+    ] = None,
+) -> int:
     """Watch which job holds which advisory lock, since when, and who waits.
 
     Keys: arrows move, Enter shows all about a lock, / filters, ? tells the others, q quits.
@@ -55,7 +60,7 @@ def show(watcher: Watcher, interval: float) -> int:
 
     poller = Poller(
         watcher.poll,
-        max(interval, _SHORTEST),
+        max(interval, LEAST_INTERVAL),
         lambda interval, failures: pause(interval, failures, random()),  # noqa: S311 - a jitter
     )
     gc.disable()  # nothing that is loaded from here on is garbage; to look for some would take its time

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
-from pglock_inspect.cli.init import command
+from pglock_inspect.cli.init import app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ def role(janitor: Connection) -> Iterator[str]:
     """The role that the printed SQL makes."""
     if janitor.execute(EXISTS).fetchone():
         pytest.fail("the server has a role pglock_inspect already")
-    janitor.execute(CliRunner().invoke(command, ["--print", "grants"], standalone_mode=False).stdout)
+    janitor.execute(CliRunner().invoke(app, ["--print", "grants"], standalone_mode=False).stdout)
     yield "pglock_inspect"
     janitor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'pglock_inspect'")
     janitor.execute("DROP ROLE pglock_inspect")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from click import Context
+
+from pglock_inspect.cli.app import app
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +39,15 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
     """An environment in which nothing but `variables` says anything to the command."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     return kept | {"HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": str(_ROOT)} | variables
+
+
+def parse(line: str) -> None:
+    """Parse a command of a page, up to what a shell does with its output. Raises `UsageError`."""
+    _, *arguments = shlex.split(re.split(r" [|>] ", line)[0], comments=True)
+    with Context(app, **app.context_settings) as context:
+        name, command, rest = app.resolve_command(context, arguments)
+        assert command
+        command.make_context(name, rest, parent=context)
 
 
 class Pglock:

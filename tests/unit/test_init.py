@@ -5,9 +5,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
-from pglock_inspect.cli.init import CannotWrite, command
+from pglock_inspect.cli.init import CannotWrite, app
 from pglock_inspect.config import Settings, load_settings
 from pglock_inspect.config.tables import TABLES
 from tests.support.requirements import program
@@ -22,7 +22,7 @@ COMMENTED_SETTING = re.compile(r"^# (\[.*\]|\w+ = .*)$", re.MULTILINE)
 
 
 def init(*arguments: str) -> Result:
-    return CliRunner().invoke(command, arguments, catch_exceptions=False, standalone_mode=False)
+    return CliRunner().invoke(app, arguments, catch_exceptions=False, standalone_mode=False)
 
 
 def contents(directory: Path) -> dict[str, str]:

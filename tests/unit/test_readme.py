@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
-import click
 import pytest
 
-from pglock_inspect.cli.app import app
 from pglock_inspect.config import load_settings
 from pglock_inspect.demo.scene import SCENE
 from pglock_inspect.findings import RULES
+from tests.support.command import parse
 
 ROOT = Path(__file__).parents[2]
 README, CONTRIBUTING = (ROOT.joinpath(name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
@@ -20,11 +18,7 @@ README, CONTRIBUTING = (ROOT.joinpath(name).read_text() for name in ("README.md"
 
 @pytest.mark.parametrize("line", re.findall(r"^pglock-inspect .*", README, re.MULTILINE))
 def test_every_command_is_understood(line: str) -> None:
-    _, name, *arguments = shlex.split(line, comments=True)
-    with click.Context(app, **app.context_settings) as context:
-        command = app.get_command(context, name)
-        assert command, name
-        command.make_context(name, arguments, parent=context)
+    parse(line)
 
 
 @pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])

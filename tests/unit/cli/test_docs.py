@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
-import click
 import pytest
 
 from pglock_inspect.cli import check, ls
-from pglock_inspect.cli.app import COMMANDS, app
+from pglock_inspect.cli.app import COMMANDS
 from pglock_inspect.present.paper import Paper
 from pglock_inspect.present.table import lay_out
+from tests.support.command import parse
 from tests.support.reports import HOLDER, PREPARED, WAITER
 
 PAGE = Path(__file__).parents[3].joinpath("docs", "commands.md").read_text()
@@ -26,11 +25,7 @@ def part(heading: str) -> str:
     "line", re.findall(r"^ *(?:run: |- )?(pglock-inspect (?!COMMAND).*)", PAGE, re.MULTILINE)
 )
 def test_every_command_is_understood(line: str) -> None:
-    _, name, *arguments = shlex.split(re.split(r" [|>] ", line)[0], comments=True)
-    with click.Context(app, **app.context_settings) as context:
-        command = app.get_command(context, name)
-        assert command
-        command.make_context(name, arguments, parent=context)
+    parse(line)
 
 
 def test_every_command_has_its_part() -> None:

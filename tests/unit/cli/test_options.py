@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 import pytest
 from msgspec.structs import replace
+from typer import Argument, Option
+from typer.main import get_command
 
 from pglock_inspect.cli.access import Source, sources_of
-from pglock_inspect.cli.arguments import DashedArguments
+from pglock_inspect.cli.commands import DashedArguments, command_app
 from pglock_inspect.cli.options import Access, connection_options
 from pglock_inspect.config import Settings, Target
 from pglock_inspect.errors import ConfigError
@@ -15,9 +18,12 @@ from pglock_inspect.errors import ConfigError
 SETTINGS = Settings(targets=(Target("prod", "host=prod"), Target("stage", "host=${STAGE}")))
 
 
-@click.group()
+group = command_app()
+
+
+@group.callback()
 @connection_options
-def group(**_: object) -> None: ...
+def before(access: Access) -> None: ...
 
 
 @group.command()
@@ -42,7 +48,7 @@ def command(access: Access) -> Access:
     ],
 )
 def test_the_connection_is_given_before_or_after_the_command(arguments: list[str], access: Access) -> None:
-    assert group.main(arguments, standalone_mode=False) == access
+    assert get_command(group).main(arguments, standalone_mode=False) == access
 
 
 @pytest.mark.parametrize(
@@ -84,28 +90,31 @@ def test_what_cannot_be_connected_to(access: Access, settings: Settings, sentenc
     assert str(error.value) == sentence
 
 
-@click.command(cls=DashedArguments)
-@click.argument("keys", nargs=-1)
-@click.option("--format", "-f", "shape")
-def keys(keys: tuple[str, ...], shape: str | None) -> tuple[tuple[str, ...], str | None]:
+dashed = command_app()
+
+
+@dashed.command(cls=DashedArguments)
+def keys(
+    keys: Annotated[list[str], Argument()], shape: Annotated[str | None, Option("--format", "-f")] = None
+) -> tuple[list[str], str | None]:
     return keys, shape
 
 
 @pytest.mark.parametrize(
     ("arguments", "parsed"),
     [
-        (["-1957215242"], (("-1957215242",), None)),
-        (["-5,7", "-f", "json", "-6"], (("-5,7", "-6"), "json")),
-        (["a", "-fjson", "-1"], (("a", "-1"), "json")),
-        (["--", "--format", "-x"], (("--format", "-x"), None)),
-        (["-"], (("-",), None)),
+        (["-1957215242"], (["-1957215242"], None)),
+        (["-5,7", "-f", "json", "-6"], (["-5,7", "-6"], "json")),
+        (["a", "-fjson", "-1"], (["a", "-1"], "json")),
+        (["--", "--format", "-x"], (["--format", "-x"], None)),
+        (["-"], (["-"], None)),
     ],
 )
 def test_negative_numbers_are_arguments(arguments: list[str], parsed: object) -> None:
-    assert keys.main(arguments, standalone_mode=False) == parsed
+    assert get_command(dashed).main(arguments, standalone_mode=False) == parsed
 
 
 @pytest.mark.parametrize("option", ["--formt", "-x", "--formt=json", "-x-5"])
 def test_an_unknown_option_is_none(option: str) -> None:
     with pytest.raises(click.NoSuchOption):
-        keys.main([option, "1"], standalone_mode=False)
+        get_command(dashed).main([option, "1"], standalone_mode=False)
