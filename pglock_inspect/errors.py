@@ -10,6 +10,7 @@ Each message is one sentence for the person who reads it at night: what happened
     ├── ConfigError           a configuration file, variable or flag that cannot be used
     ├── BadConnectionString   a connection string that libpq cannot read
     ├── ServerFailure         a server that cannot be reached or read, with the reason in a word
+    ├── Refused               an act on a session that was not done, since it would not be what was meant
     ├── LockError             the lock helper's:
     │   ├── NotAPsycopgConnection   an object that it cannot lock on
     │   ├── InTransaction           a connection that is in a transaction, or busy
@@ -67,6 +68,14 @@ class ServerFailure(PglockInspectError):
     def __init__(self, message: str, reason: FailureReason) -> None:
         super().__init__(message)
         self.reason: FailureReason = reason
+
+
+class Refused(PglockInspectError):
+    """An act that was not done; ``instead`` is SQL that a person may run in its place."""
+
+    def __init__(self, message: str, instead: str | None = None) -> None:
+        super().__init__(message)
+        self.instead = instead
 
 
 class LockError(PglockInspectError):

@@ -75,6 +75,11 @@ class Watcher:
             self._reader = None
 
     @property
+    def reader(self) -> Reader | None:
+        """The session with the server, while there is one; to act in between polls."""
+        return self._reader
+
+    @property
     def problem(self) -> str | None:
         """What is wrong with ``names_query``, in a sentence; no poll fails by it."""
         return self._lookups.problem if self._lookups else None

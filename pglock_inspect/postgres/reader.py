@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
+    from pglock_inspect.model import Database
+
 
 _FUNCTIONS: Mapping[str, LiteralString] = {
     "locks": "pg_catalog.pg_lock_status()",
     "activity": "pg_catalog.pg_stat_get_activity(NULL)",
+    "process": "pg_catalog.pg_stat_get_activity(locks.pid)",
     "prepared": "pg_catalog.pg_prepared_xact()",
 }
 _VIEWS: Mapping[str, LiteralString] = {
     "locks": "pg_catalog.pg_locks",
     "activity": "pg_catalog.pg_stat_activity",
+    "process": "(SELECT * FROM pg_catalog.pg_stat_activity WHERE pid = locks.pid OFFSET 0)",  # after locks
     "prepared": """(SELECT transaction, gid, prepared, pg_roles.oid AS ownerid, pg_database.oid AS dbid
                     FROM pg_catalog.pg_prepared_xacts
                     LEFT JOIN pg_catalog.pg_roles ON rolname = owner
@@ -70,13 +74,18 @@ class Reader:
         """End the session."""
         self.connection.close()
 
+    @property
+    def databases(self) -> Mapping[int, Database]:
+        """What is known of the databases, by oid, without asking."""
+        return self._directory.databases
+
     def read(self) -> Snapshot:
         """Return a snapshot: the locks, then the sessions, in one round trip."""
         try:
             try:
                 return self._read()
             except psycopg.errors.InsufficientPrivilege:
-                if self._sources is _VIEWS:
+                if self.sources is _VIEWS:
                     raise
                 self._use(_VIEWS)  # some managed services let nobody call the functions
                 return self._read()
@@ -169,7 +178,7 @@ class Reader:
         """Compose the statements for this server's version, from functions or from views."""
         waitstart = "waitstart" if self._server.shows_waitstart else "NULL::timestamptz"
         composed = {"waitstart": waitstart, **sources}
-        self._sources = sources
+        self.sources = sources
         self._statements = {
             name: sql.SQL(query(name)).format(**{k: sql.SQL(v) for k, v in composed.items()})
             for name in ("locks", "activity", "prepared")
