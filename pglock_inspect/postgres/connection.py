@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 APPLICATION_NAME = "pglock-inspect"
 
+_NO_PORT = re.compile(r"[^\d,\s]")
+_NO_HOST = re.compile(r"[^,]@")
 _PARAMETERS: Mapping[str, str | int] = {
     "connect_timeout": 10,
     "keepalives_idle": 30,
@@ -57,12 +60,19 @@ def connect(dsn: str) -> psycopg.Connection[Any]:
 def parse(dsn: str) -> Mapping[str, Any]:
     """Return the parameters of a connection string, a URL or ``key=value`` pairs."""
     try:
-        return conninfo_to_dict(dsn)
+        parameters = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
         raise BadConnectionString(
             f"the connection string cannot be read: {bad_conninfo(error)}; "
             "write postgresql://user@host:port/database or host=… port=… dbname=…"
         ) from None
+    # Of user:pa/ss@host, a URL whose password is not encoded, libpq takes "pa" for the port.
+    if _NO_PORT.search(str(parameters.get("port") or "")) or _NO_HOST.search(parameters.get("host") or ""):
+        raise BadConnectionString(
+            "the connection string cannot be read: it has no host or no port where they belong; in a URL, "
+            "write / @ : ? # of a password as %2F %40 %3A %3F %23"
+        )
+    return parameters
 
 
 def where(dsn: str) -> str:

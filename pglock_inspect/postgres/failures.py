@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # A refused login reaches libpq's callers as text only, without its SQLSTATE.
 _BY_TEXT: tuple[tuple[FailureReason, re.Pattern[str]], ...] = (
+    ("connect", re.compile(r"expected authentication request")),  # whoever answers is no PostgreSQL
     ("lock_table_full", re.compile(r"out of shared memory")),
     (
         "too_many_connections",

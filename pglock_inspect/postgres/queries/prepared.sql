@@ -1,3 +1,3 @@
--- Prepared transactions, from the function: the view joins catalogs.
+-- Prepared transactions.
 SELECT transaction::text, gid, prepared, ownerid, dbid
-FROM pg_catalog.pg_prepared_xact()
+FROM {prepared}
