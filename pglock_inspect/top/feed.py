@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from pglock_inspect.model import Report
+    from collections.abc import Sequence
+
+    from pglock_inspect.model import Lock, Report
 
 Connection = Literal["connecting", "connected", "silent", "lost"]
 
@@ -21,9 +23,11 @@ class Feed:
     def __init__(self, target: str, now: float) -> None:
         self._target = target
         self.shown: Report | None = None
+        self.rows: Sequence[Lock] = ()
         self.error: str | None = None
         self.paused_at: float | None = None
         self._newest: Report | None = None
+        self._newest_rows: Sequence[Lock] = ()
         self._shown_at = now
         self._newest_at = now
         self._heard_at = now
@@ -33,12 +37,12 @@ class Feed:
         """What to call the server: as the report does, or as it was given while there is none."""
         return self.shown.target if self.shown else self._target
 
-    def receive(self, report: Report, now: float) -> None:
-        """Take a report in: shown at once unless paused, kept aside where it shows no server."""
+    def receive(self, report: Report, rows: Sequence[Lock], now: float) -> None:
+        """Take in a report and its locks in order: shown at once, unless paused or without a server."""
         self._heard_at = now
         self.error = None if report.server else report.error
         if report.server:
-            self._newest, self._newest_at = report, now
+            self._newest, self._newest_rows, self._newest_at = report, rows, now
             self._show_newest()
 
     def toggle_pause(self, now: float) -> None:
@@ -64,4 +68,4 @@ class Feed:
 
     def _show_newest(self) -> None:
         if self.paused_at is None and self._newest is not None:
-            self.shown, self._shown_at = self._newest, self._newest_at
+            self.shown, self.rows, self._shown_at = self._newest, self._newest_rows, self._newest_at

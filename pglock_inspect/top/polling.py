@@ -72,10 +72,10 @@ class Poller:
             self._wake.clear()
             try:
                 report = self._poll()
+                self._tell(report)
             except BaseException as error:  # noqa: BLE001 - handed over: the main thread raises it
                 self._tell(error)
                 return
-            self._tell(report)
             failures = failures + 1 if report.error else 0
             self._wake.wait(self._pause(self._interval, failures))
 

@@ -66,9 +66,9 @@ class TopApp(App[BaseException]):
     class Polled(Message):
         """The poller has something to tell."""
 
-        def __init__(self, came: Report | BaseException) -> None:
+        def __init__(self, came: Report | BaseException, rows: Sequence[Lock]) -> None:
             super().__init__()
-            self.came = came
+            self.came, self.rows = came, rows
 
     def __init__(
         self,
@@ -90,7 +90,6 @@ class TopApp(App[BaseException]):
         self._look = look
         self._clock = clock
         self._feed = Feed(target, clock())
-        self._rows: list[Lock] = []
         self._described: Identity | None = None
         self._table = LockTable(look)
         self._details = Pane(id="details")
@@ -123,7 +122,9 @@ class TopApp(App[BaseException]):
         self._poller.listen(self._hear)
 
     def _hear(self, came: Report | BaseException) -> None:
-        self.post_message(self.Polled(came))  # this runs in the poller's thread
+        # This runs in the poller's thread: what takes long with many locks is done here.
+        rows = () if isinstance(came, BaseException) else arrange(came.locks)
+        self.post_message(self.Polled(came, rows))
 
     @on(Polled)
     def _take(self, message: Polled) -> None:
@@ -133,23 +134,19 @@ class TopApp(App[BaseException]):
         elif came.server is None and self._feed.shown is None:
             self.exit(ServerFailure(came.error or "the server cannot be read", came.failure or "other"))
         else:
-            self._feed.receive(came, self._clock())
+            self._feed.receive(came, message.rows, self._clock())
             self._show()
 
     def _show(self) -> None:
         """Show what the feed shows."""
-        if self._feed.shown:
-            self._rows = arrange(self._feed.shown.locks)
-        self._show_rows()
-
-    def _show_rows(self) -> None:
-        if self._rows:
-            empty = f"None of {len(self._rows)} locks matches the filter. Esc clears it."
+        rows = self._feed.rows
+        if rows:
+            empty = f"None of {len(rows)} locks matches the filter. Esc clears it."
         elif self._feed.shown:
             empty = "No advisory lock is held or waited for."
         else:
             empty = "Waiting for the server's first answer."
-        self._table.show(matching(self._rows, self._filter.value), empty)
+        self._table.show(matching(rows, self._filter.value), empty)
         self._redraw()
 
     @on(LockTable.Selected)
@@ -201,7 +198,6 @@ class TopApp(App[BaseException]):
         """Hold what is shown, or go on."""
         self._feed.toggle_pause(self._clock())
         self._show()
-        self._redraw()
 
     def action_interval(self, steps: int) -> None:
         """Poll more or less often."""
@@ -232,7 +228,7 @@ class TopApp(App[BaseException]):
 
     @on(Input.Changed)
     def _filter_changed(self) -> None:
-        self._show_rows()
+        self._show()
 
     @on(Input.Submitted)
     def _filter_done(self) -> None:

@@ -401,7 +401,7 @@ async def test_an_error_of_its_own_ends_it_without_a_stack_on_the_screen(
 
     with pytest.raises(ZeroDivisionError):  # noqa: PT012 - Textual hands it to the test as well
         async with open_top(REPORT) as screen:
-            monkeypatch.setattr("pglock_inspect.top.ui.app.arrange", broken)
+            monkeypatch.setattr("pglock_inspect.top.ui.app.matching", broken)
             await screen.show(REPORT)
     assert isinstance(screen.app.return_value, ZeroDivisionError)
     assert "Traceback" not in "".join(capfd.readouterr())

@@ -89,6 +89,20 @@ def test_an_error_that_no_report_tells_ends_it_and_is_told(start: Callable[..., 
     assert told.get(timeout=10) is error
 
 
+def test_an_error_of_the_listener_is_told_too(start: Callable[..., Poller]) -> None:
+    told: Queue[object] = Queue()
+    reports: Queue[Report] = Queue()
+
+    def listen(came: object) -> None:
+        if came is REPORT:
+            raise ZeroDivisionError
+        told.put(came)
+
+    start(reports.get, 0.001).listen(listen)
+    reports.put(REPORT)
+    assert isinstance(told.get(timeout=10), ZeroDivisionError)
+
+
 def test_a_stopped_one_tells_nothing_and_says_whether_it_has_ended() -> None:
     release, told = threading.Event(), list[object]()
 

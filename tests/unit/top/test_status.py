@@ -24,7 +24,7 @@ REPORT = make_report(HOLDER, WAITER, PREPARED, findings=(STALE, replace(STALE, s
 def fed(*came: Report) -> Feed:
     feed = Feed("db.example.org:5432", now=0.0)
     for report in came:
-        feed.receive(report, 0.0)
+        feed.receive(report, (), 0.0)
     return feed
 
 
