@@ -80,7 +80,8 @@ class KnownLocks:
                     if not isinstance(error, _PASSING):
                         self._useless.add((claim, relation))
                     continue
-                found[claim.objsubid] = {**answers, **found.get(claim.objsubid, {})}
+                if answers:
+                    found[claim.objsubid] = {**answers, **found.get(claim.objsubid, {})}
         return found
 
     def _answers(

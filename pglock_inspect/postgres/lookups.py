@@ -68,10 +68,10 @@ class Lookups:
                 learner.told(names)
         if self._traces_due():
             self._traces = self._known.traces(here) or self._traces
-        if self._all_due():
+        all_due, new_due = self._all_due(), self._new_due()
+        if all_due:
             self._names, self._asked = {}, {}
-            self._look_up(here, nameless)
-        elif self._new_due():
+        if all_due or new_due:
             self._look_up(here, nameless)
         learner.found(self._traces, self._names)
 

@@ -51,6 +51,8 @@ def _sentence(error: psycopg.Error | UnicodeEncodeError) -> str:
     elif isinstance(error, psycopg.errors.QueryCanceled):
         said, advice = "it takes longer than 2 s", "give it less to read"
     else:
+        if isinstance(error, psycopg.OperationalError):
+            advice = "it is asked again in a minute"
         said = (error.diag.message_primary or str(error)).partition("\n")[0]
     return f"names_query returns no names: {said}; {advice}"
 

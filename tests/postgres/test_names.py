@@ -12,6 +12,7 @@ from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Job, Limits
 from pglock_inspect.names.catalogue import catalogue, key_written
 from pglock_inspect.watch import Watcher
+from tests.support.clock import Clock
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -35,16 +36,6 @@ def watch(dsn: str) -> Iterator[Watch]:
     yield watch
     for watcher in watchers:
         watcher.close()
-
-
-class Clock:
-    """A clock that is put forward by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def names(locks: tuple[Lock, ...]) -> dict[str, Name | None]:
@@ -173,6 +164,14 @@ def test_names_are_asked_for_once_a_minute_and_only_while_a_key_has_none(
     assert watcher.problem is None
 
 
+@pytest.fixture
+def job_numbers(janitor: Connection) -> Iterator[None]:
+    janitor.execute("CREATE SEQUENCE job_numbers")
+    yield
+    janitor.execute("DROP SEQUENCE job_numbers")
+
+
+@pytest.mark.usefixtures("job_numbers")
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
@@ -183,8 +182,8 @@ def test_names_are_asked_for_once_a_minute_and_only_while_a_key_has_none(
             "cannot insert multiple commands into a prepared statement; correct it in the configuration",
         ),
         (
-            "SELECT lo_create(0)::text",
-            "cannot execute lo_create() in a read-only transaction; correct it in the configuration",
+            "SELECT nextval('job_numbers')::text",
+            "cannot execute nextval() in a read-only transaction; correct it in the configuration",
         ),
         ("SELECT 'x' FROM pg_sleep(30)", "it takes longer than 2 s; give it less to read"),
         (
