@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pglock_inspect.keys import AdvisoryKey
-    from pglock_inspect.model import Finding, JobState, Lock, Report
+    from pglock_inspect.model import Finding, JobState, Lock, Name, Report
 
 
 class Selection(Struct, frozen=True):
@@ -49,10 +49,14 @@ class Selection(Struct, frozen=True):
     def _takes(self, lock: Lock) -> bool:
         return (
             (not self.databases or lock.database in self.databases)
-            and (not self.jobs or (lock.name is not None and lock.name.text in self.jobs))
+            and (not self.jobs or (lock.name is not None and self._takes_name(lock.name)))
             and (not self.stale or "stale" in lock.findings)
             and (not self.waiting or not lock.granted or lock.waiters > 0)
         )
+
+    def _takes_name(self, name: Name) -> bool:
+        """Whether a name is selected: its own text, or the job whose pattern or first half it fits."""
+        return name.text in self.jobs or (name.job is not None and name.job.name in self.jobs)
 
     def _takes_job(self, state: JobState) -> bool:
         return (not self.jobs or state.job.name in self.jobs) and (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pglock_inspect.model import HoldGroup, Job, JobState, LockRows, Sighting, Totals
+from pglock_inspect.model import HoldGroup, Job, JobState, LockRows, Name, Sighting, Totals
 from pglock_inspect.present.selection import Selection
 from tests.support.reports import HOLDER, NOW, PREPARED, STALE, WAITER, make_report
 
@@ -67,6 +67,14 @@ def test_locks_go_with_what_was_found_about_them(
     assert selected.locks == locks
     assert selected.findings == findings
     assert [state.job.name for state in selected.jobs] == jobs
+
+
+def test_a_job_that_is_a_pattern_selects_the_names_that_fit_it() -> None:
+    name = Name("tenant:7", "query", scheme="hashtext", job=Job("tenants", match="tenant:*"))
+    report = make_report(replace(HOLDER, name=name), ELSEWHERE)
+    for selected in ("tenants", "tenant:7"):
+        assert [lock.name for lock in Selection(jobs=frozenset({selected})).of(report).locks] == [name]
+    assert Selection(jobs=frozenset({"tenant:8"})).of(report).locks == ()
 
 
 def test_what_is_left_is_counted_anew() -> None:
