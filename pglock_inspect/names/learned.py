@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _PAIR = 2
 _FEW = 1_000
 _HALF = 0xFFFFFFFF
+_HAND_PICKED = 1 << 16  # a number below is rather picked by a person than a hash
 _MOST_UNDER_EVERY_SCHEME = 500
 
 
@@ -154,11 +155,12 @@ def _makes_small(scheme: Scheme) -> bool:
 
 
 def _hashed(texts: Iterable[str], scheme: Scheme, codec: str) -> Iterator[tuple[str, AdvisoryKey]]:
+    """Yield the keys of texts, but no small number of a text that is another: Java hashes ``"3"`` to 51."""
     for text in texts:
-        try:
-            yield text, scheme.key(text, encoding=codec)
-        except UnhashableName:
-            continue
+        with suppress(UnhashableName):
+            key = scheme.key(text, encoding=codec)
+            if scheme.name == "int" or not isinstance(key.value, int) or abs(key.value) >= _HAND_PICKED:
+                yield text, key
 
 
 def _pairs(words: Words, wanted: frozenset[int], codec: str) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -167,9 +169,9 @@ def _pairs(words: Words, wanted: frozenset[int], codec: str) -> Iterator[tuple[i
         return
     by_hash = {hashtext(data): text for text, data in _encoded(words.texts, codec)}
     for key in wanted:
-        halves = signed(key >> 32, 32), signed(key & _HALF, 32)
-        if by_hash.keys() & set(halves):
-            first, second = (by_hash.get(half, half) for half in halves)
+        both = signed(key >> 32, 32), signed(key & _HALF, 32)
+        if by_hash.keys() & set(both):
+            first, second = (by_hash.get(half, half) for half in both)
             yield key, (pair_name(first, second), "hashtext-pair")
 
 

@@ -16,6 +16,7 @@ from pglock_inspect.postgres.known_locks import KnownLocks
 from pglock_inspect.schemes import key_of
 from pglock_inspect.watch import Watcher
 from tests.support.clock import Clock
+from tests.support.pooler import pgbouncer
 from tests.support.sessions import packed
 
 if TYPE_CHECKING:
@@ -398,3 +399,21 @@ def test_a_full_lock_table_fails_no_poll_that_looks_up(start_server: StartServer
         clock.now += 600
         assert texts(watcher) == {"Que job 1", "Que job 2"}
         assert watcher.problem is None
+
+
+@pytest.mark.requires("pgbouncer")
+def test_look_ups_work_through_a_pooler_and_leave_nothing_behind(owner: Connection, dsn: str) -> None:
+    owner.execute(QUE)
+    owner.execute("CREATE TABLE job_names AS SELECT 'nightly' AS name")
+    owner.execute("SELECT pg_advisory_lock(1), pg_advisory_lock(hashtext(name)) FROM job_names")
+    state = "SELECT name, setting FROM pg_settings WHERE name ~ 'search_path|timeout|row_sec|read_only'"
+    with pgbouncer(f"{dsn} dbname=pglock_test", "transaction") as through:
+        with psycopg.connect(through) as client:
+            before = client.execute(state).fetchall()
+        settings = Settings(read_tables=True, names_query="SELECT name FROM job_names")
+        with Watcher(through, settings) as watcher:
+            assert texts(watcher) == {"Que job 1", "nightly"}
+            assert watcher.problem is None
+        with psycopg.connect(through) as client:
+            assert client.execute(state).fetchall() == before
+            assert client.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)

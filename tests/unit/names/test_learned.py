@@ -71,6 +71,14 @@ def test_a_number_is_no_name_for_itself(plain: int | tuple[int, int]) -> None:
     assert names == {key(plain): None}
 
 
+@pytest.mark.parametrize(("text", "small"), [("3", 51), ("ab", 3105)])
+def test_a_number_that_a_person_may_have_picked_is_not_taken_for_a_hash(text: str, small: int) -> None:
+    assert key_of(text, "java-hashcode") == key(small)
+    learner = Learner()
+    learner.told((text,))
+    assert Polls(learner).poll({1: holder(small, application=f"worker {text}")}) == {key(small): None}
+
+
 @pytest.mark.parametrize("application", ["send_daily_digest", "worker: send_daily_digest [eu]"])
 def test_an_applications_name_or_its_part_is_a_name(application: str) -> None:
     names = Polls(Learner()).poll({1: holder(DIGEST, query="COMMIT", application=application)})
