@@ -118,7 +118,7 @@ class Claim(Struct, frozen=True, eq=False):
         )
 
     def hashed(self, database: str = "", schema: str = "", row: str = "") -> AdvisoryKey:
-        """Return the key of the lock's text. Raises `UnhashableName`."""
+        """Return the key of the lock's text."""
         lock = self.lock
         assert lock.text is not None
         text = lock.text.format(database=database, schema=schema, row=row)

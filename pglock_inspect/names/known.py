@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pglock_inspect.errors import UnhashableName
 from pglock_inspect.names.catalogue import Claim, claims, key_written
 from pglock_inspect.names.evidence import Evidence
 from pglock_inspect.schemes import SCHEMES
@@ -109,10 +108,7 @@ class KnownNames:
             traces = self._traces_of(database)
             seen = traces.relations(lock.schemas_with) if traces and lock.schemas_with else ()
             for schema in {*lock.schemas, *(relation.schema for relation in seen)} or {""}:
-                try:
-                    yield claim.hashed(database.name if database else "", schema)
-                except UnhashableName:
-                    continue
+                yield claim.hashed(database.name if database else "", schema)
 
 
 def _having(field: str) -> tuple[Claim, ...]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from pglock_inspect.errors import UnhashableName
 from pglock_inspect.keys import signed
 from pglock_inspect.names.catalogue import claims, traces
 from pglock_inspect.names.traces import Relation, Traces, parse_trace
@@ -98,9 +97,11 @@ class KnownLocks:
         elif lock.texts and relation:
             statement = f"{_about(relation, lock.texts)} LIMIT %s"
             for (row,) in self._rows(statement.encode(codec), [_MOST_ROWS]):
-                key = _key(claim, database.name, relation.schema, text(row or b"", codec))
-                if key is not None and key in keys:
-                    yield key, claim.named(lock.name.format(row=text(row, codec)), maybe=maybe)
+                said = text(row or b"", codec)
+                key = claim.hashed(database.name, relation.schema, said)
+                packed = key.classid << 32 | key.objid
+                if packed in keys:
+                    yield packed, claim.named(lock.name.format(row=said), maybe=maybe)
 
     def _rows(
         self, statement: bytes, parameters: Mapping[str, object] | Sequence[object]
@@ -121,11 +122,3 @@ def _about(relation: Relation | None, statement: str) -> str:
         return statement
     table = sql.Identifier(relation.schema, relation.name).as_string().replace("%", "%%")
     return statement.replace("{table}", table).replace("{oid}", str(relation.oid))
-
-
-def _key(claim: Claim, database: str, schema: str, row: str) -> int | None:
-    try:
-        key = claim.hashed(database, schema, row)
-    except UnhashableName:
-        return None
-    return key.classid << 32 | key.objid

@@ -104,6 +104,9 @@ def test_a_name_is_hashed_in_the_encoding_of_the_database(monkeypatch: pytest.Mo
     latin, utf8 = key_of("café", encoding="latin-1"), key_of("café")
     names = Polls(Learner()).poll({1: holder(latin, utf8, query="SELECT hashtext('café')")})
     assert names == {latin: Name("café", "query", scheme="hashtext"), utf8: None}
+    pair = key((hashtext("café".encode("latin-1")), 7))
+    names = Polls(Learner()).poll({1: holder(pair, query="SELECT f(hashtext('café'), 7) /* ☃ */")})
+    assert names == {pair: Name("café,7", "query", scheme="hashtext-pair")}
 
 
 def test_a_name_outlives_the_statement_that_told_it() -> None:
@@ -190,6 +193,21 @@ def test_a_pattern_gives_a_learned_name_its_limits(its_key: AdvisoryKey, query: 
     assert name is not None
     assert name.text.endswith("tenant:42")
     assert (name.job, name.scope, name.long_lived) == (TENANTS, "transaction", True)
+
+
+def test_a_job_is_told_of_the_product_and_keeps_its_own_limits() -> None:
+    job = Job("backups", match="*_backup", limits=Limits(max_held=5))
+    backup = key_of("pg_backup")
+    name = Polls(Learner([job])).poll({1: holder(backup, query="SELECT 'pg_backup'")})[backup]
+    assert name == Name("pg_backup", "query", scheme="hashtext", product="WAL-G", job=job)
+
+
+def test_of_very_many_pairs_only_whole_names_are_learned() -> None:
+    whole, half = key_of("a,b", "hashtext-pair"), key((7, hashtext(b"a")))
+    many = holder(whole, half, *((n, n) for n in range(1_000)), query="SELECT 'a,b', 'a'")
+    names = Polls(Learner()).poll({1: many})
+    assert names[whole] == Name("a,b", "query", scheme="hashtext-pair")
+    assert names[half] is None
 
 
 def test_a_pattern_fits_by_case_and_in_its_own_database() -> None:
