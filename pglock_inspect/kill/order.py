@@ -73,7 +73,7 @@ def account(order: Order) -> Iterator[str]:
     lock, session = order.lock, order.lock.session
     client = f" at {session.client}" if session and session.client else ""
     does = "holds" if lock.granted else "waits for"
-    yield f"{order.who}{client} {does} {order.name} in database {lock.database or 'unknown'}{_since(lock)}"
+    yield f"{order.who}{client} {does} {order.name} in database {lock.database or 'unknown'}{_age(lock)}"
     if order.backend_start is None:
         yield "what it does is hidden from this role (GRANT pg_monitor): only pid, key and mode are compared"
     elif session:
@@ -81,9 +81,10 @@ def account(order: Order) -> Iterator[str]:
     yield _end(order) if order.action == "terminate" else _cancellation(order)
 
 
-def _since(lock: Lock) -> str:
-    seconds = lock.held.seconds if lock.held else lock.waited_seconds
-    return "" if seconds is None else f", for {format_duration(seconds)}"
+def _age(lock: Lock) -> str:
+    if lock.held:
+        return f": {words.age(lock.held)}"
+    return "" if lock.waited_seconds is None else f", for {format_duration(lock.waited_seconds)}"
 
 
 def _state(session: Session, order: Order) -> str:
