@@ -61,8 +61,8 @@ def abandon_stdout() -> None:
 
 def stdout_paper(environ: Mapping[str, str] = os.environ) -> Paper:
     """Return what stdout is to a presenter: a terminal's width and colors, or endless plain lines."""
+    from pglock_inspect.present.look import look_of  # noqa: PLC0415
     from pglock_inspect.present.paper import Paper  # noqa: PLC0415  (a check draws nothing)
-    from pglock_inspect.top.terminal import look_of  # noqa: PLC0415
 
     stdout = sys.stdout
     terminal = stdout is not None and stdout.isatty()

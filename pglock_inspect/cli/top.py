@@ -54,8 +54,9 @@ def show(watcher: Watcher, interval: float) -> int:
 
     Raises `ServerFailure` where the first poll does not reach the server.
     """
+    from pglock_inspect.present.look import look_of  # noqa: PLC0415
     from pglock_inspect.top.polling import Poller  # noqa: PLC0415
-    from pglock_inspect.top.terminal import ask_background, look_of  # noqa: PLC0415
+    from pglock_inspect.top.terminal import ask_background  # noqa: PLC0415
     from pglock_inspect.watch import pause  # noqa: PLC0415
 
     poller = Poller(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pglock_inspect.top.details import Entry, Section
+from pglock_inspect.top.sections import Entry, Section
 
 
 class Key(NamedTuple):

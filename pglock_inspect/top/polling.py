@@ -69,7 +69,6 @@ class Poller:
     def _run(self) -> None:
         failures = 0
         while not self._stopped:
-            self._wake.clear()
             try:
                 report = self._poll()
                 self._tell(report)
@@ -78,6 +77,7 @@ class Poller:
                 return
             failures = failures + 1 if report.error else 0
             self._wake.wait(self._pause(self._interval, failures))
+            self._wake.clear()
 
     def _tell(self, came: Report | BaseException) -> None:
         with self._lock:

@@ -1,8 +1,7 @@
-"""What the terminal is: whether there is one, which signs it knows, whether it is light."""
+"""What the terminal is: whether there is one to draw on, and whether it is light."""
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import select
@@ -11,9 +10,6 @@ import termios
 import time
 import tty
 from typing import TYPE_CHECKING
-
-from pglock_inspect.present.glyphs import ASCII, UNICODE
-from pglock_inspect.present.look import Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,12 +27,6 @@ def is_usable(environ: Mapping[str, str] = os.environ) -> bool:
     if environ.get("TERM", "dumb") in {"", "dumb", "unknown"}:
         return False
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.__stderr__))
-
-
-def look_of(encoding: str, environ: Mapping[str, str] = os.environ) -> Look:
-    """Return the look for text written in ``encoding``: plain ASCII where the locale asks."""
-    encoding = codecs.lookup(encoding).name
-    return Look(ASCII if encoding != "utf-8" or _asks_for_ascii(environ) else UNICODE, encoding)
 
 
 def ask_background(environ: Mapping[str, str] = os.environ) -> Callable[[], bool]:
@@ -71,11 +61,3 @@ def is_light(answer: bytes, colorfgbg: str) -> bool:
         return colorfgbg.rpartition(";")[2] in _LIGHT_ANSI
     red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
     return bool(0.2126 * red + 0.7152 * green + 0.0722 * blue > 1 / 2)  # luminance, by ITU-R BT.709
-
-
-def _asks_for_ascii(environ: Mapping[str, str]) -> bool:
-    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
-    if locale == "C.UTF-8" and not environ.get("LC_ALL"):
-        locale = environ.get("LANG") or locale  # Python itself sets LC_CTYPE so where it finds C (PEP 538)
-    _, _, charset = locale.partition(".")
-    return locale in {"C", "POSIX"} or charset.lower() not in {"", "utf-8", "utf8"}

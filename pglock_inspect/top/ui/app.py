@@ -55,8 +55,8 @@ class TopApp(App[BaseException]):
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
     ALLOW_SELECT = False
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (240, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-high")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(240, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(20, "-high")]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
         # What moves the focus comes first: the next key is for what has it then.
         *(Binding(key.keys, key.action, key.does, show=False, priority=True) for key in SHOW),
@@ -84,8 +84,8 @@ class TopApp(App[BaseException]):
         self.animation_level = "none"
         for theme in themes.ALL.values():
             self.register_theme(theme)
-        few_colours = self.no_color or self.console.color_system in {None, "standard"}
-        self.theme = (themes.ANSI if few_colours else themes.LIGHT if light else themes.DARK).name
+        few_colors = self.no_color or self.console.color_system in {None, "standard"}
+        self.theme = (themes.ANSI if few_colors else themes.LIGHT if light else themes.DARK).name
         self._poller = poller
         self._look = look
         self._clock = clock

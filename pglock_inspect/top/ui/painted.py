@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Painted(Widget):
-    """Draws spans in the colours of the theme."""
+    """Draws spans in the colors of the theme."""
 
     def paint(self, spans: Iterable[Span], over: Style | None = None) -> Strip:
         """Return one line as wide as the widget; ``over`` is a style on top of each meaning's."""

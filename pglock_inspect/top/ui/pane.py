@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 
-from pglock_inspect.top.details import lines_of
+from pglock_inspect.top.sections import lines_of
 from pglock_inspect.top.ui.painted import Painted
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from textual.strip import Strip
 
     from pglock_inspect.present.spans import Span
-    from pglock_inspect.top.details import Section
+    from pglock_inspect.top.sections import Section
 
 
 class Pane(Painted, ScrollView, can_focus=True):

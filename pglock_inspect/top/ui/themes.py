@@ -1,4 +1,4 @@
-"""Colours by meaning: for a dark and a light background, and from the terminal's own sixteen."""
+"""Colors by meaning: for a dark and a light background, and from the terminal's own sixteen."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ def styles_of(theme: str) -> Mapping[Meaning, Style]:
     """Return how a theme of this name shows each meaning."""
     variables = ALL[theme].variables
 
-    def colour(name: str, *, bold: bool = False) -> Style:
+    def color(name: str, *, bold: bool = False) -> Style:
         return Style(color=Color.parse(variables[name]).rich_color, bold=bold or None)
 
     return {
         "text": Style(),
-        "strong": colour("strong", bold=True),
-        "quiet": colour("quiet"),
-        "good": colour("good"),
-        "info": colour("info"),
-        "warning": colour("warned"),
-        "critical": colour("critical", bold=True),
+        "strong": color("strong", bold=True),
+        "quiet": color("quiet"),
+        "good": color("good"),
+        "info": color("info"),
+        "warning": color("warned"),
+        "critical": color("critical", bold=True),
     }

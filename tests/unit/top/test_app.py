@@ -233,6 +233,15 @@ async def test_the_filter_narrows_while_it_is_typed() -> None:
         assert screen.lines[-1].endswith(" 22/25")
 
 
+async def test_a_filter_shows_what_it_leaves_wherever_the_table_was_scrolled_to() -> None:
+    async with open_top(numbered(300), size=(80, 19)) as screen:
+        await screen.press("G", "slash", *"job-001")
+        assert [row.split()[0] for row in screen.rows] == ["job-001"]
+        await screen.press("escape")
+        assert screen.selected() == (1001, "job-001")
+        assert len(screen.rows) == 15
+
+
 async def test_keys_are_letters_while_a_filter_is_typed() -> None:
     async with open_top(REPORT) as screen:
         await screen.press("slash", *"qjkgG+-", "space", "question_mark")

@@ -7,7 +7,8 @@ from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Finding, Held, HoldGroup, LockRows, Name, Sighting
 from pglock_inspect.present.cells import width
 from pglock_inspect.present.look import Look
-from pglock_inspect.top.details import Entry, Section, describe, findings_of, lines_of
+from pglock_inspect.top.details import describe, findings_of
+from pglock_inspect.top.sections import Section, lines_of
 from tests.support.any_reports import reports
 from tests.support.reports import HOLDER, NOW, PREPARED, SESSION, STALE, WAITER, make_report
 
@@ -134,41 +135,6 @@ def test_findings_about_groups_of_locks_belong_to_each_of_them() -> None:
     assert findings_of(replace(HOLDER, mode="ShareLock"), report) == []
     assert findings_of(replace(HOLDER, pid=1), report) == []
     assert findings_of(replace(HOLDER, key=AdvisoryKey(0, 1, 1)), report) == []
-
-
-SECTIONS = [
-    Section("One", [Entry("a", "some words that are long enough to wrap")]),
-    Section("Two", [Entry("second label", "text")]),
-    Section("Three", [Entry("b", "text")]),
-]
-
-
-def shown(cells: int) -> list[str]:
-    return ["".join(text for text, _ in line).rstrip() for line in lines_of(SECTIONS, cells)]
-
-
-def test_wraps_beside_the_labels() -> None:
-    assert shown(30) == [
-        "One",
-        "a  some words that are long",
-        "   enough to wrap",
-        "",
-        "Two",
-        "second label text",
-        "",
-        "Three",
-        "b  text",
-    ]
-
-
-def test_stands_side_by_side_where_there_is_room() -> None:
-    assert shown(116) == [
-        "One                                                         Two",
-        "a  some words that are long enough to wrap                  second label text",
-        "",
-        "                                                            Three",
-        "                                                            b  text",
-    ]
 
 
 @given(reports(), st.integers(10, 400))
