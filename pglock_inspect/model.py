@@ -365,7 +365,7 @@ class Report(Struct, frozen=True, dict=True):
 
     ``taken_at`` is the server's clock, or the watcher's where the server could not be read; then ``server``
     is None, ``error`` says why in a sentence and ``failure`` in a word. ``totals`` is keyed by database name,
-    ``chain`` by pid: those that the server was asked about, down to the roots.
+    ``chain`` by pid: those that the server was asked about, down to the roots; ``databases`` by oid.
     """
 
     target: str
@@ -379,6 +379,7 @@ class Report(Struct, frozen=True, dict=True):
     jobs: tuple[JobState, ...] = ()
     totals: Mapping[str, Totals] = {}
     chain: Mapping[int, Blocked] = {}
+    databases: Mapping[int, Database] = {}
     list_locks: Callable[[], tuple[Lock, ...]] = tuple
 
     @cached_property

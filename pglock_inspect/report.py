@@ -32,6 +32,7 @@ def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Rep
         jobs=tuple(_job_states(scene, findings)),
         totals=_totals(scene),
         chain=_chain(scene),
+        databases=snapshot.databases,
         list_locks=partial(_list_locks, scene, findings),
     )
 

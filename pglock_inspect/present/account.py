@@ -14,7 +14,7 @@ from pglock_inspect.present.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pglock_inspect.model import Blocked, Held, Instant, Lock, Name, Report, Session
+    from pglock_inspect.model import Blocked, Instant, Lock, Report, Session
 
 _MOST_LISTED = 5
 _LONGEST_STATEMENT = 100
@@ -38,58 +38,51 @@ class Account(Struct, frozen=True):
     lines: tuple[Line, ...]
 
 
-def accounts(report: Report, locks: Sequence[Lock]) -> list[Account]:
-    """Return an account of each key among ``locks``, with all that the report shows of that key."""
-    places = dict.fromkeys((lock.database, lock.key) for lock in locks)
-    return [_account(report, *place) for place in places]
+def accounts(
+    report: Report, places: Sequence[tuple[str | None, AdvisoryKey]], job: str | None = None
+) -> list[Account]:
+    """Return an account of each key in its database, with all that the report shows of it.
+
+    ``job`` is what to call a key that is free.
+    """
+    return [_account(report, *place, job) for place in dict.fromkeys(places)]
 
 
-def _account(report: Report, database: str | None, key: AdvisoryKey) -> Account:
+def _account(report: Report, database: str | None, key: AdvisoryKey, job: str | None) -> Account:
     here = [lock for lock in report.locks if (lock.database, lock.key) == (database, key)]
     holders = [lock for lock in here if lock.granted]
     waiters = sorted(
         (lock for lock in here if not lock.granted), key=lambda lock: -(lock.waited_seconds or 0.0)
     )
     name = next((lock.name for lock in here if lock.name), None)
+    called = (job or f"key {key}") if name is None else f"{name.text} (maybe)" if name.maybe else name.text
     return Account(
         database=database,
         key=key,
-        job=name.text if name else None,
-        title=_title(name, database, key, holders, waiters),
+        job=name.text if name else job,
+        title=_title(f"{called} in database {database or 'unknown'}", holders, waiters),
         lines=tuple(_lines(report, holders, waiters)),
     )
 
 
-def _title(
-    name: Name | None,
-    database: str | None,
-    key: AdvisoryKey,
-    holders: Sequence[Lock],
-    waiters: Sequence[Lock],
-) -> str:
-    called = f"key {key}" if name is None else f"{name.text} (maybe)" if name.maybe else name.text
-    where = f"{called} in database {database or 'unknown'}"
+def _title(what: str, holders: Sequence[Lock], waiters: Sequence[Lock]) -> str:
     if not holders:
-        return f"{where} is free" if not waiters else f"{where} is held by nobody, yet waited for"
+        return f"{what} is held by nobody, yet waited for." if waiters else f"{what} is free."
     longest = max(holders, key=lambda lock: (lock.held.seconds if lock.held else None) or 0.0)
-    state = "STALE" if any("stale" in lock.findings for lock in holders) else "held"
-    return f"{where} is {state}: {_how_long(longest.held)}, {_allowed(longest)}."
-
-
-def _how_long(held: Held | None) -> str:
+    max_held = longest.max_held
+    allowed = "for life by design" if max_held is None else f"allowed {format_duration(max_held)}"
+    held = longest.held
     if held is None or held.seconds is None:
-        at_most = held.at_most if held else None
-        return "held for an unknown time" + (
-            "" if at_most is None else f", at most {format_duration(at_most)}"
-        )
-    return f"held {format_duration(held.seconds)}"
-
-
-def _allowed(lock: Lock) -> str:
-    return "held for life by design" if lock.max_held is None else f"allowed {format_duration(lock.max_held)}"
+        known = "" if held is None or held.at_most is None else f" (at most {format_duration(held.at_most)})"
+        return f"{what} is held, for an unknown time{known}, {allowed}."
+    if any("stale" in lock.findings for lock in holders):
+        return f"{what} is STALE: held {format_duration(held.seconds)}, {allowed}."
+    return f"{what} has been held for {format_duration(held.seconds)}, {allowed}."
 
 
 def _lines(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> Iterator[Line]:
+    if not holders and not waiters:
+        return
     for lock in holders[:_MOST_LISTED]:
         yield Line("Held by", _holder(lock))
         yield Line("Known how", _known_how(report, lock))
@@ -98,7 +91,7 @@ def _lines(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> 
     if len(holders) > _MOST_LISTED:
         yield Line("Held by", f"{len(holders) - _MOST_LISTED} more")
     yield Line("Waiting", _waiting(waiters))
-    yield from (Line("Do", text) for text in _do(report, [*holders, *waiters]))
+    yield from (Line("Do", text) for text in _do(report, holders, waiters))
 
 
 def _holder(lock: Lock) -> str:
@@ -211,16 +204,50 @@ def _waiting(waiters: Sequence[Lock]) -> str:
     return f"{len(waiters)} session{'' if len(waiters) == 1 else 's'}: {listed}{more}."
 
 
-def _do(report: Report, locks: Sequence[Lock]) -> Iterator[str]:
-    """Yield what the findings about these locks suggest, each once, the worst first."""
+def _do(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> list[str]:
+    """Return what the findings suggest, the worst first: about the holders, else about the waiters."""
+    roots = [_end_root(report, pid) for lock in holders for pid in _roots(report, lock.pid)]
+    for locks in (holders, waiters):
+        findings = sorted(_about(report, locks), key=lambda finding: -SEVERITIES.index(finding.severity))
+        suggestions = [f.suggestion for f in findings if "pglock-inspect why" not in f.suggestion]
+        if suggestions or roots:
+            return [
+                _explained(text, locks) for text in [*dict.fromkeys([*roots, *suggestions])][:_MOST_LISTED]
+            ]
+    return ["nothing: all is as it should be."]
+
+
+def _about(report: Report, locks: Sequence[Lock]) -> Iterator[Finding]:
+    pids = {lock.pid for lock in locks}
     rules = {rule for lock in locks for rule in lock.findings}
-    keys = {(lock.database, lock.key) for lock in locks}
-    findings = [f for f in report.findings if f.rule in rules and (f.database, f.key) in keys]
-    findings.sort(key=lambda finding: -SEVERITIES.index(finding.severity))
-    suggestions = dict.fromkeys(finding.suggestion for finding in findings) or [
-        "nothing: all is as it should be."
-    ]
-    yield from list(suggestions)[:_MOST_LISTED]
+    places = {(lock.database, lock.key) for lock in locks}
+    for finding in report.findings:
+        if finding.rule in rules and finding.pid in pids and (finding.database, finding.key) in places:
+            yield finding
+
+
+def _roots(report: Report, pid: int | None) -> list[int]:
+    """Return who blocks a process in the end, as far as they are sessions."""
+    ahead, seen = [pid], set[int]()
+    while ahead:
+        blocked = report.chain.get(ahead.pop() or 0)
+        if blocked and blocked.pid not in seen:
+            seen.add(blocked.pid)
+            ahead += blocked.blocked_by
+    return sorted(root for root in seen - {pid} if report.chain[root].waits_for is None)
+
+
+def _end_root(report: Report, pid: int) -> str:
+    if any(lock.pid == pid for lock in report.locks):
+        return f"end the root, if it may be ended: pglock-inspect kill {pid} --terminate"
+    return f"end the root, if it may be ended: SELECT pg_terminate_backend({pid})"
+
+
+def _explained(suggestion: str, locks: Sequence[Lock]) -> str:
+    idle = any(lock.session and lock.session.idle for lock in locks)
+    if idle and suggestion.startswith("pglock-inspect kill"):
+        return f"{suggestion}  (pg_cancel_backend would change nothing: the holder is idle)"
+    return suggestion
 
 
 def _clock(instant: Instant | None) -> str:

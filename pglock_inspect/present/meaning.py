@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pglock_inspect.errors import InvalidKey
 from pglock_inspect.keys import AdvisoryKey
+from pglock_inspect.names.configured import key_in
 
 if TYPE_CHECKING:
     from pglock_inspect.model import Lock, Report
@@ -47,6 +48,18 @@ def key_meant(text: str) -> AdvisoryKey | None:
         return None
 
 
-def is_name(text: str) -> bool:
+def names_job(text: str) -> bool:
     """Whether a text can only be a job's name."""
     return not _PID.fullmatch(text.strip()) and key_meant(text) is None
+
+
+def free_places(report: Report, text: str) -> list[tuple[str | None, AdvisoryKey]]:
+    """Return where the lock of a job or key would be, were it held; nothing for a process."""
+    if pid_meant(report, text) is not None:
+        return []
+    database = report.server.database if report.server else None
+    key = key_meant(text)
+    if key:
+        return [(database, key)]
+    keys = ((state, key_in(state.job, None)) for state in report.jobs if state.job.name == text)
+    return [(state.database or database, key) for state, key in keys if key]

@@ -1,0 +1,62 @@
+"""``why``: a plain-language account of one job, key or process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from typer import Argument, Option
+
+from pglock_inspect.cli.access import Watchers, settings_of
+from pglock_inspect.cli.commands import DashedArguments, command_app
+from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.options import Access, configured, connection_options
+from pglock_inspect.cli.output import stdout_paper, talk, write
+from pglock_inspect.present import why as present
+from pglock_inspect.present.account import accounts
+from pglock_inspect.present.meaning import free_places, locks_meant, names_job
+
+if TYPE_CHECKING:
+    from pglock_inspect.present.account import Account
+
+app = command_app()
+
+
+@app.command(cls=DashedArguments, short_help="Tell who holds a lock, how we know, and what to do.")
+@connection_options
+def why(
+    access: Access,
+    *,
+    what: Annotated[
+        str, Argument(metavar="JOB|KEY|pid:N", autocompletion=configured("jobs"), show_default=False)
+    ],
+    format_name: Annotated[Literal["text", "json"], Option("--format")] = "text",
+) -> ExitCode:
+    """Tell who holds a lock, since when and how we know, who waits, and what to do.
+
+    KEY is N, A,B or classid/objid/objsubid; a bare number is a pid where a process of that number holds or
+    waits for a lock.
+    """
+    settings = settings_of(access)
+    if names_job(what):
+        settings = settings.with_limits(jobs=(what,))
+    told: list[tuple[str, list[Account]]] = []
+    code = ExitCode.OK
+    with Watchers(access, settings) as watchers:
+        reports = watchers.poll()
+    for report in reports:
+        if report.error is not None:
+            talk(report.error)
+            code = ExitCode.UNKNOWN
+            continue
+        locks = locks_meant(report, what)
+        held = [(lock.database, lock.key) for lock in locks]
+        job = what if names_job(what) else None
+        found = accounts(report, held or free_places(report, what), job)
+        if found:
+            told.append((report.target, found))
+        else:
+            talk(f"{what!r} holds no advisory lock and waits for none on {report.target}")
+            code = ExitCode.UNKNOWN
+    if told:
+        write(present.as_json(told) if format_name == "json" else present.as_text(told, stdout_paper()))
+    return code
