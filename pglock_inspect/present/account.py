@@ -14,7 +14,7 @@ from pglock_inspect.present.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pglock_inspect.model import Blocked, Instant, Lock, Report, Session
+    from pglock_inspect.model import Blocked, Finding, Instant, Lock, Report, Session
 
 _MOST_LISTED = 5
 _LONGEST_STATEMENT = 100
