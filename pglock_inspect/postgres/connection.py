@@ -67,7 +67,9 @@ def parse(dsn: str) -> Mapping[str, Any]:
             "write postgresql://user@host:port/database or host=… port=… dbname=…"
         ) from None
     # Of user:pa/ss@host, a URL whose password is not encoded, libpq takes "pa" for the port.
-    if _NO_PORT.search(str(parameters.get("port") or "")) or _NO_HOST.search(parameters.get("host") or ""):
+    if _NO_PORT.search(str(parameters.get("port") or "")) or _NO_HOST.search(
+        str(parameters.get("host") or "")
+    ):
         raise BadConnectionString(
             "the connection string cannot be read: it has no host or no port where they belong; in a URL, "
             "write / @ : ? # of a password as %2F %40 %3A %3F %23"

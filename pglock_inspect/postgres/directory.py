@@ -11,6 +11,7 @@ from pglock_inspect.postgres.queries import query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pglock_inspect.model import LockRows
 
@@ -22,14 +23,20 @@ class Directory:
     """Databases and roles by oid, and whether the activity of other roles is readable.
 
     Reading them needs locks on shared catalogs, which cannot be had while the lock table is full or
-    somebody locks ``pg_authid``: what was known then stays.
+    somebody locks ``pg_authid``: what was known then stays. ``confined`` makes the context to read them in.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        confined: Callable[[], AbstractContextManager[None]],
+        clock: Callable[[], float],
+    ) -> None:
         self.databases: Mapping[int, Database] = {}
         self.roles: Mapping[int, str] = {}
         self.privileged = False
         self._connection = connection
+        self._confined = confined
         self._clock = clock
         self._read_at = clock()
         self._refresh()
@@ -49,13 +56,13 @@ class Directory:
     def _refresh(self) -> None:
         self._read_at = self._clock()
         try:
-            with self._connection.pipeline():
+            with self._connection.pipeline(), self._confined():
                 databases = self._connection.execute(query("databases"), binary=True)
                 roles = self._connection.execute(query("roles"), binary=True)
-                self.databases = {
-                    oid: Database(oid, _name(name), _name(encoding)) for oid, name, encoding in databases
-                }
-                rows = roles.fetchall()
+            self.databases = {
+                oid: Database(oid, _name(name), _name(encoding)) for oid, name, encoding in databases
+            }
+            rows = roles.fetchall()
             self.roles = {oid: _name(name) for oid, name, _ in rows}
             self.privileged = any(privileged for _, _, privileged in rows)
         except psycopg.errors.OperationalError:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, LiteralString, Self
 import psycopg
 from msgspec.structs import replace
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
+from pglock_inspect.errors import ServerFailure
 from pglock_inspect.model import Instant, Server, Snapshot
 from pglock_inspect.postgres import rows
-from pglock_inspect.postgres.connection import address, connect, where
+from pglock_inspect.postgres.connection import APPLICATION_NAME, address, connect, where
 from pglock_inspect.postgres.directory import Directory
 from pglock_inspect.postgres.failures import failure_of
 from pglock_inspect.postgres.queries import query
@@ -46,7 +48,7 @@ class Reader:
     """A session that reads snapshots; not for two threads at once.
 
     ``statement_timeout`` is in seconds, ``clock`` a monotonic one. Raises `BadConnectionString`, or
-    `ServerFailure` where the server cannot be reached or read; a reader that raised is of no more use.
+    `ServerFailure` where the server cannot be reached or read; then ``usable`` tells whether to go on.
     """
 
     def __init__(
@@ -75,6 +77,11 @@ class Reader:
         self.connection.close()
 
     @property
+    def usable(self) -> bool:
+        """Whether there is still a session, and nothing left to do in it."""
+        return self.connection.info.transaction_status == TransactionStatus.IDLE
+
+    @property
     def databases(self) -> Mapping[int, Database]:
         """What is known of the databases, by oid, without asking."""
         return self._directory.databases
@@ -99,21 +106,21 @@ class Reader:
         info = self.connection.info
         self._settings = {
             "statement_timeout": str(round(statement_timeout * 1000)),
+            "application_name": APPLICATION_NAME,
             "backend_pid": info.backend_pid,
         }
         server, settings, *_ = self._cursors
         with self.connection.pipeline():
             server.execute(query("server"))
             settings.execute(query("settings"), self._settings)
+            settings.execute(query("hand_on"), self._settings)
         row = server.fetchone()
         assert row is not None
         version, number, database, role, pid, started_at, connections, per_transaction, prepared = row
         self.target = address(info.host or info.hostaddr, info.port)
         self._pooled = info.backend_pid != pid
-        if self._pooled:
-            self.connection.prepare_threshold = (
-                None  # what is prepared in one session would meet another client
-            )
+        if self._pooled:  # what one session has prepared would meet another client
+            self.connection.prepare_threshold = None
         self._reads_prepared = prepared > 0
         self._server = Server(
             version=rows.text(version).split()[0],
@@ -126,7 +133,7 @@ class Reader:
             lock_slots_guaranteed=per_transaction * (connections + prepared),
         )
         self._use(_FUNCTIONS)
-        self._directory = Directory(self.connection, self._clock)
+        self._directory = Directory(self.connection, self._settings_of_its_own, self._clock)
         self._locks = rows.LockDecoder()
         self._sessions = rows.SessionDecoder()
 
@@ -141,6 +148,12 @@ class Reader:
         answered_at = self._clock()
         lock_rows, session_rows = locks.fetchall(), activity.fetchall()
         prepared_rows = prepared.fetchall() if self._reads_prepared else []
+        if not lock_rows:
+            raise ServerFailure(
+                f"cannot read the server at {self.target}: pg_locks shows nothing, not even this session; "
+                "ask PostgreSQL itself, since what answers here has no lock table to read",
+                "other",
+            )
         *_, taken_at, in_recovery = lock_rows[0]
         held = self._locks.advisory(lock_rows)
         self._directory.refresh_for(held, session_rows)

@@ -152,6 +152,22 @@ def test_where_the_functions_are_closed_the_views_are_read(closed_server: Tempor
                 assert (prepared.gid, prepared.owner, prepared.database) == ("left", "postgres", "postgres")
 
 
+def test_a_server_that_shows_no_locks_at_all_is_not_taken_for_an_idle_one(
+    closed_server: TemporaryServer,
+) -> None:
+    """As some do that speak the protocol: a session of PostgreSQL holds a lock while it looks."""
+    with psycopg.connect(closed_server.dsn(), autocommit=True) as connection:
+        connection.execute(
+            "CREATE OR REPLACE VIEW pg_catalog.pg_locks AS SELECT * FROM provider.pg_locks() WHERE false"
+        )
+    with (
+        Reader(closed_server.dsn(user="pglock_nobody")) as reader,
+        pytest.raises(ServerFailure, match="pg_locks shows nothing, not even this session") as failure,
+    ):
+        reader.read()
+    assert failure.value.reason == "other"
+
+
 def test_where_the_views_are_closed_too_that_is_said(closed_server: TemporaryServer) -> None:
     with psycopg.connect(closed_server.dsn(), autocommit=True) as connection:
         connection.execute("REVOKE SELECT ON pg_catalog.pg_locks FROM PUBLIC")

@@ -1,7 +1,8 @@
 -- Our own session: it never waits long, never spills to disk, never writes, and never outlives a dead client by much.
 -- Where another pid answers than logged in, a pooler hands its sessions on: there it lasts for a transaction only.
 SELECT pg_catalog.set_config(name, value, pg_catalog.pg_backend_pid() <> %(backend_pid)s)
-FROM (VALUES ('statement_timeout', %(statement_timeout)s),
+FROM (VALUES ('application_name', %(application_name)s),
+             ('statement_timeout', %(statement_timeout)s),
              ('lock_timeout', '1s'),
              ('default_transaction_read_only', 'on'),
              ('transaction_read_only', 'on'),
