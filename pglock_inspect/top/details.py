@@ -120,8 +120,9 @@ def _held(held: Held, max_held: float | None, look: Look) -> Iterator[Entry]:
     if max_held is None:
         yield Entry("limit", "none")
     else:
-        share = f", {held.seconds / max_held:.0%} of it used" if held.seconds and max_held else ""
-        yield Entry("limit", format_duration(max_held) + share)
+        used = held.seconds / max_held if held.seconds and max_held else 0.0
+        told = f", held {used:.1f} times as long" if used > 1 else f", {used:.0%} of it used" if used else ""
+        yield Entry("limit", format_duration(max_held) + told)
 
 
 def _waiters(lock: Lock, report: Report, look: Look) -> Iterator[Entry]:

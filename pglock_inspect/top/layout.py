@@ -24,11 +24,11 @@ _IF_THERE_IS_ROOM = (
     *(columns.WAITERS, columns.PID, columns.MAX, columns.APPLICATION, columns.KEY),
     *(columns.USER, columns.CLIENT, columns.QUERY, columns.SESSION, columns.DATABASE),
 )
-_LEAST = {columns.QUERY: 16}
+_LEAST = {columns.KEY: 12, columns.QUERY: 16}
 _WIDENED = (
-    *((columns.QUERY, 40), (columns.JOB, 40), (columns.APPLICATION, 28), (columns.MAX, 24)),
-    *((columns.USER, 16), (columns.CLIENT, 26), (columns.KEY, 23), (columns.DATABASE, 16)),
-    (columns.QUERY, columns.QUERY.most),
+    *((columns.JOB, 28), (columns.QUERY, 24), (columns.KEY, 20), (columns.QUERY, 40), (columns.JOB, 40)),
+    *((columns.APPLICATION, 28), (columns.MAX, 24), (columns.USER, 16), (columns.CLIENT, 26)),
+    *((columns.KEY, 23), (columns.DATABASE, 16), (columns.QUERY, columns.QUERY.most)),
 )
 
 

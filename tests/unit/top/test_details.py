@@ -30,7 +30,7 @@ def test_of_a_holder() -> None:
             "for": "≥ 42 min",
             "proven": "at least 42 min, at most 3 h 2 min",
             "known from": "how long its session has been idle: it was taken before that",
-            "limit": "10 min, 420% of it used",
+            "limit": "10 min, held 4.2 times as long",
         },
         "Waiters": {"pid 4720": "for 12 min, worker-1"},
         "Key": {
