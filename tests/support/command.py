@@ -58,14 +58,18 @@ class Pglock:
         self.dsn = dsn
 
     def __call__(
-        self, *arguments: str, code: int | None = 0, env: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        code: int | None = 0,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
     ) -> subprocess.CompletedProcess[str]:
         """Return how a run went, after checking its exit code and that there is no traceback."""
         done = subprocess.run(
             [*COMMAND, *arguments],
             cwd=self.directory,
             env=self.environment(**env or {}),
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             capture_output=True,
             encoding="utf-8",
             errors="surrogateescape",
