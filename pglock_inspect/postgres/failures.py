@@ -30,7 +30,9 @@ _BY_TEXT: tuple[tuple[FailureReason, re.Pattern[str]], ...] = (
     ),
     ("timeout", re.compile(r"timeout|timed out|canceling statement due to", re.IGNORECASE)),
 )
-_PREAMBLE = re.compile(r"^connection failed: (?:connection to server (?:at|on socket) .*? failed: )?")
+_PREAMBLE = re.compile(
+    r"^consuming input failed: |^connection failed: (?:connection to server (?:at|on socket) .*? failed: )?"
+)
 _BY_CLASS: tuple[tuple[FailureReason, tuple[type[Exception], ...]], ...] = (
     ("timeout", (pg.ConnectionTimeout, pg.QueryCanceled, pg.LockNotAvailable)),
     ("too_many_connections", (pg.TooManyConnections,)),

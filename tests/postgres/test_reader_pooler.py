@@ -13,7 +13,7 @@ from pglock_inspect.errors import ServerFailure
 from pglock_inspect.postgres import Reader
 from pglock_inspect.watch import Watcher
 from tests.support.pooler import pgbouncer
-from tests.support.snapshots import begin_waiting, key, keys_of
+from tests.support.snapshots import begin_waiting, key, keys_of, sleep_before_activity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,18 +115,11 @@ def test_its_settings_hold_while_it_reads(dsn: str, monkeypatch: pytest.MonkeyPa
 def test_a_poll_that_fails_leaves_the_session_to_others_in_order(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    execute = Reader._execute
-
-    def sleep_first(self: Reader, cursor: psycopg.Cursor[Any], name: str) -> None:
-        if name == "activity":
-            self.connection.execute("SELECT pg_sleep(60)")
-        execute(self, cursor, name)
-
     with pgbouncer(dsn, "transaction") as through, client(through) as untouched:
         before = state(untouched)
         with Reader(through, statement_timeout=0.2) as reader:
             with monkeypatch.context() as patch:
-                patch.setattr(Reader, "_execute", sleep_first)
+                sleep_before_activity(patch)
                 with pytest.raises(ServerFailure, match="statement timeout"):
                     reader.read()
             assert state(untouched) == before

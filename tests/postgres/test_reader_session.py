@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 from pglock_inspect.errors import BadConnectionString, ServerFailure
 from pglock_inspect.postgres import Reader
-from tests.support.snapshots import key, keys_of
+from tests.support.snapshots import key, keys_of, sleep_before_activity
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -243,15 +243,8 @@ def test_a_session_that_is_ended_raises_once_and_says_so(dsn: str, janitor: Conn
 def test_a_statement_that_takes_too_long_is_given_up(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Reader(dsn, statement_timeout=0.2) as reader:
         reader.read()
-        execute = Reader._execute
-
-        def sleep_first(self: Reader, cursor: psycopg.Cursor[Any], name: str) -> None:
-            if name == "activity":
-                self.connection.execute("SELECT pg_sleep(60)")
-            execute(self, cursor, name)
-
         with monkeypatch.context() as patch:
-            patch.setattr(Reader, "_execute", sleep_first)
+            sleep_before_activity(patch)
             with pytest.raises(ServerFailure, match="statement timeout") as raised:
                 reader.read()
         assert raised.value.reason == "timeout"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.postgres import Reader
@@ -10,6 +10,9 @@ from tests.support.waiting import wait_until
 from tests.support.watching import begin
 
 if TYPE_CHECKING:
+    import psycopg
+    import pytest
+
     from pglock_inspect.keys import Value
     from pglock_inspect.model import LockRows, Snapshot
     from tests.support.servers import Connection
@@ -40,6 +43,18 @@ def keys_of(
         for rows in rows_of(snapshot, holder, granted=granted)
         for packed in rows.keys
     }
+
+
+def sleep_before_activity(patch: pytest.MonkeyPatch) -> None:
+    """Make every reader sleep for a minute between its statements."""
+    execute = Reader._execute
+
+    def sleep_first(self: Reader, cursor: psycopg.Cursor[Any], name: str) -> None:
+        if name == "activity":
+            self.connection.execute("SELECT pg_sleep(60)")
+        execute(self, cursor, name)
+
+    patch.setattr(Reader, "_execute", sleep_first)
 
 
 def begin_waiting(connection: Connection, statement: str, janitor: Connection) -> None:
