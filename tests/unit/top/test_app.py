@@ -151,6 +151,15 @@ async def test_ascii_only() -> None:
             assert screen.text.isascii()
 
 
+@pytest.mark.parametrize("look", [Look(), Look(ASCII, "ascii")])
+@pytest.mark.parametrize("width", [40, 80, 160, 240])
+async def test_titles_stand_above_their_columns(look: Look, width: int) -> None:
+    async with open_top(REPORT, size=(width, 24), look=look) as screen:
+        heads, row = screen.lines[2], screen.lines[3]
+        assert row.index("held") == heads.index("STATE")
+        assert row.index(" min") + len(" min") == heads.index("FOR") + len("FOR")
+
+
 # --- Keys ---------------------------------------------------------------------------------------------
 
 
