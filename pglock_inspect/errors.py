@@ -8,6 +8,7 @@ Each message is one sentence for the person who reads it at night: what happened
     ├── UnknownScheme         a scheme that is not in the list
     ├── UnhashableName        a name that the chosen scheme has no key for
     ├── ConfigError           a configuration file, variable or flag that cannot be used
+    ├── BadStateFile          a file that cannot carry what was observed to the next process
     ├── BadConnectionString   a connection string that libpq cannot read
     ├── ServerFailure         a server that cannot be reached or read, with the reason in a word
     ├── Refused               an act on a session that was not done, since it would not be what was meant
@@ -56,6 +57,10 @@ class ConfigError(PglockInspectError):
 
 class ServerUnavailable(PglockInspectError):
     """A PostgreSQL of our own that cannot be started or stopped."""
+
+
+class BadStateFile(PglockInspectError):
+    """A file that cannot carry what was observed from one process to the next."""
 
 
 class BadConnectionString(PglockInspectError, ValueError):

@@ -20,11 +20,12 @@ class JobRuns(Struct, frozen=True):
     """What watching has shown of a job's runs.
 
     Since ``watched_since`` no two polls were further apart than half of the job's ``min_held``: a run in
-    that time was seen. ``last_poll`` and ``last_held`` are instants of polls.
+    that time was seen. ``last_poll`` and ``last_held`` are instants of polls; ``last_poll`` is None where
+    nothing tells for how long nobody watched after it.
     """
 
     watched_since: Instant
-    last_poll: Instant
+    last_poll: Instant | None
     last_held: Instant | None = None
 
 
@@ -45,8 +46,8 @@ def note_runs(runs: Mapping[str, JobRuns], history: History, jobs: Iterable[Job]
         before = runs.get(job.name) or JobRuns(watched_since=now, last_poll=now)
         if stepped is not None:
             before = _shifted(before, stepped)
-        gap = seconds_between(before.last_poll, now)
-        unbroken = job.min_held is not None and gap <= job.min_held / 2
+        gap = None if before.last_poll is None else seconds_between(before.last_poll, now)
+        unbroken = gap is not None and job.min_held is not None and gap <= job.min_held / 2
         noted[job.name] = JobRuns(
             watched_since=before.watched_since if unbroken else now,
             last_poll=now,
@@ -60,6 +61,6 @@ def _shifted(runs: JobRuns, seconds: float) -> JobRuns:
     return replace(
         runs,
         watched_since=Instant(runs.watched_since + shift),
-        last_poll=Instant(runs.last_poll + shift),
+        last_poll=None if runs.last_poll is None else Instant(runs.last_poll + shift),
         last_held=None if runs.last_held is None else Instant(runs.last_held + shift),
     )

@@ -14,12 +14,13 @@ from pglock_inspect.model import Report, to_instant
 from pglock_inspect.names import Learner
 from pglock_inspect.postgres import Lookups, Reader, where
 from pglock_inspect.report import make_report
-from pglock_inspect.runs import JobRuns, note_runs
+from pglock_inspect.runs import note_runs
 from pglock_inspect.stamps import settle_stamps
-from pglock_inspect.waits import SeenWait, note_waits
+from pglock_inspect.state import Memory, State, recall, remember
+from pglock_inspect.waits import note_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from pglock_inspect.config import Settings
@@ -34,8 +35,9 @@ LONGEST_BACKOFF = 30.0
 class Watcher:
     """Watches one server; reconnects where it has to. Not for two threads at once.
 
-    ``target`` is what to call it, by default host:port as libpq reached it. ``clock`` (monotonic, seconds),
-    ``sleep`` and ``random`` are what time and chance are taken from. Raises `BadConnectionString`.
+    ``target`` is what to call it, by default host:port as libpq reached it. ``state`` is what an earlier
+    watcher observed, by the same clock. ``clock`` (monotonic, seconds), ``sleep`` and ``random`` are what
+    time and chance are taken from. Raises `BadConnectionString`.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Watcher:
         settings: Settings,
         *,
         target: str | None = None,
+        state: State | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[], float] = random.random,
@@ -54,9 +57,7 @@ class Watcher:
         self._settings = settings
         self._clock, self._sleep, self._random = clock, sleep, random
         self._names = Learner(settings.jobs, settings.scheme)
-        self._history = History()
-        self._runs: Mapping[str, JobRuns] = {}
-        self._waits: Mapping[int, SeenWait] = {}
+        self._history, self._runs, self._waits = recall(state) if state else Memory()
         self._reader: Reader | None = None
         self._lookups: Lookups | None = None
 
@@ -84,12 +85,18 @@ class Watcher:
         """What is wrong with ``names_query``, in a sentence; no poll fails by it."""
         return self._lookups.problem if self._lookups else None
 
+    @property
+    def state(self) -> State:
+        """What was observed so far, for a later watcher to go on from."""
+        return remember(Memory(self._history, self._runs, self._waits))
+
     def poll(self) -> Report:
         """Read the server once and report; a server that cannot be read is reported too."""
         try:
             snapshot = self._read()
         except ServerFailure as failure:
-            self.close()
+            if self._reader and not self._reader.usable:
+                self.close()  # else it is kept: while the lock table is full, there would be no other
             return Report(
                 target=self.target,
                 taken_at=to_instant(datetime.now(UTC)),

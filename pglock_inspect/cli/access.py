@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pglock_inspect.config import load_settings, resolve_dsn
 from pglock_inspect.errors import BadConnectionString, ConfigError
+from pglock_inspect.postgres import where
 from pglock_inspect.watch import Watcher, pause
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pglock_inspect.cli.options import Access
     from pglock_inspect.config import Settings, Target
     from pglock_inspect.model import Report
+    from pglock_inspect.state import State
 
 _EVERY_TARGET = "all"
 _DSN_VARIABLES = ("PGLOCK_DSN", "DATABASE_URL")
@@ -70,10 +72,15 @@ def _targets(names: Sequence[str], settings: Settings) -> list[Target]:
 
 
 class Watchers:
-    """Watchers of several servers, polled at the same time: one that is away holds nobody up."""
+    """Watchers of several servers, polled at the same time: one that is away holds nobody up.
 
-    def __init__(self, access: Access, settings: Settings) -> None:
-        self._watchers = [watcher_of(source, settings) for source in sources_of(access, settings)]
+    ``states`` are what was observed before, by target.
+    """
+
+    def __init__(self, access: Access, settings: Settings, states: Mapping[str, State] = {}) -> None:
+        self._watchers = [watcher_of(source, settings, states) for source in sources_of(access, settings)]
+        # A target that has no name is called anew by where it was reached.
+        self._targets = [watcher.target for watcher in self._watchers]
 
     def __enter__(self) -> Self:
         return self
@@ -81,6 +88,11 @@ class Watchers:
     def __exit__(self, *_: object) -> None:
         for watcher in self._watchers:
             watcher.close()
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        """What was observed so far, by target."""
+        return {target: watcher.state for target, watcher in zip(self._targets, self._watchers, strict=True)}
 
     def poll(self) -> list[Report]:
         """Return one report per server."""
@@ -109,9 +121,10 @@ class Watchers:
             time.sleep(pause(interval, failures, random()))  # noqa: S311 - a jitter
 
 
-def watcher_of(source: Source, settings: Settings) -> Watcher:
+def watcher_of(source: Source, settings: Settings, states: Mapping[str, State] = {}) -> Watcher:
     """Return a watcher of a server. Raises `ConfigError` where its connection string cannot be read."""
     try:
-        return Watcher(source.dsn, settings, target=source.target)
+        state = states.get(source.target or where(source.dsn))
+        return Watcher(source.dsn, settings, target=source.target, state=state)
     except BadConnectionString as error:
         raise ConfigError(f"{source.origin}: {error}") from None

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast, get_args
 
+import click
+from msgspec.structs import replace
 from typer import Option
 
 from pglock_inspect.cli.access import Watchers, settings_of
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import Access, Duration, configured, connection_options, several
+from pglock_inspect.cli.options import Access, Duration, connection_options, several, several_jobs
 from pglock_inspect.cli.output import talk, write
+from pglock_inspect.cli.overrides import Override, override, parse_override
+from pglock_inspect.errors import BadStateFile
+from pglock_inspect.model import RuleSettings
+from pglock_inspect.present.expectations import Expectations
 from pglock_inspect.present.selection import Selection
-from pglock_inspect.present.verdict import judge, worst
+from pglock_inspect.present.verdict import Status, judge, worst
+from pglock_inspect.state_file import StateFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from pglock_inspect.model import Finding, Report
     from pglock_inspect.present.verdict import Verdict
 
 # Each is a module of `present`.
 FormatName = Literal["text", "json", "junit", "github", "prometheus"]
 FORMATS: tuple[str, ...] = get_args(FormatName)
 _MODULES = {"text": "nagios"}
+
+_PAUSE = 0.2  # seconds, until what is expected is looked for again
 
 app = command_app()
 
@@ -41,21 +53,36 @@ class Format(Protocol):
 def check(
     access: Access,
     *,
-    jobs: Annotated[
-        list[str],
-        several(
-            "--job",
-            metavar="NAME",
-            autocompletion=configured("jobs"),
-            help="Judge this job alone. Repeatable.",
-        ),
-    ],
+    jobs: Annotated[list[str], several_jobs("--job", help="Judge this job alone. Repeatable.")],
     max_held: Annotated[
         float | None,
         Option(click_type=Duration(), help="Stale when held this long [1h, or as configured]."),
     ] = None,
     max_wait: Annotated[
         float | None, Option(click_type=Duration(), help="Too long a wait [1m, or as configured].")
+    ] = None,
+    overrides: Annotated[
+        list[Override],
+        several(
+            "--severity",
+            parser=parse_override,
+            metavar="RULE=LEVEL",
+            help="Count a rule as info, warning, critical or off. Repeatable.",
+        ),
+    ],
+    held: Annotated[
+        list[str], several_jobs("--must-be-held", help="Critical unless it is held. Repeatable.")
+    ],
+    free: Annotated[list[str], several_jobs("--must-be-free", help="Critical while it is held. Repeatable.")],
+    no_locks: Annotated[
+        bool, Option("--no-locks", help="Critical while this database has any lock, or who waits for one.")
+    ] = False,
+    within: Annotated[
+        float | None,
+        Option(click_type=Duration(), help="Look again and again, for so long, until that is so."),
+    ] = None,
+    state_file: Annotated[
+        Path | None, Option(metavar="FILE", help="Carry what was observed from one run to the next.")
     ] = None,
     format_name: Annotated[FormatName, Option("--format")] = "text",
 ) -> ExitCode:
@@ -64,17 +91,56 @@ def check(
     Exit code: 0 OK, 1 warning, 2 critical (also when nobody gets a lock or a connection any more),
     3 unknown. The text is a Nagios plug-in's line with performance data.
     """
-    settings = settings_of(access).with_limits(jobs=jobs, max_held=max_held, max_wait=max_wait)
+    expected = Expectations(tuple(held), tuple(free), no_locks)
+    if within is not None and expected == Expectations():
+        raise click.UsageError("--within is for --must-be-held, --must-be-free and --no-locks: give one")
+    settings = settings_of(access).with_limits(jobs=[*held, *free])
+    settings = settings.with_limits(jobs=jobs, max_held=max_held, max_wait=max_wait)
+    settings = replace(settings, rules=override(settings.rules, overrides))
+    file = StateFile(state_file) if state_file else None
+    observed = file.load() if file else {}
+    with Watchers(access, settings, observed) as watchers:
+        reports = _look(watchers, expected, within or 0.0)
     selection = Selection(jobs=frozenset(jobs))
-    with Watchers(access, settings) as watchers:
-        reports = watchers.poll()
-    verdicts = [judge(selection.of(report), jobs) for report in reports]
-    shown = cast(
-        "Format",
-        import_module(f"pglock_inspect.present.{_MODULES.get(format_name, format_name)}"),
-    )
+    verdicts = [
+        judge(selection.of(report), jobs, [*_unmet(expected, report, settings.rules)]) for report in reports
+    ]
+    shown = cast("Format", import_module(f"pglock_inspect.present.{_MODULES.get(format_name, format_name)}"))
     write(shown.judged(verdicts))
     for report in reports:
         if report.error is not None:
             talk(report.error)
-    return ExitCode(worst(verdict.status for verdict in verdicts))
+    statuses = [verdict.status for verdict in verdicts]
+    if file and not _save(file, watchers):
+        statuses.append(Status.UNKNOWN)
+    return ExitCode(worst(statuses))
+
+
+def _look(watchers: Watchers, expected: Expectations, within: float) -> list[Report]:
+    """Return the first poll that is as expected, or the one ``within`` seconds from now."""
+    end = time.monotonic() + within
+    while True:
+        reports = watchers.poll()
+        left = end - time.monotonic()
+        if left <= 0 or all(map(expected.met, reports)):
+            return reports
+        time.sleep(min(_PAUSE, left))
+
+
+def _unmet(expected: Expectations, report: Report, rules: Mapping[str, RuleSettings]) -> Iterator[Finding]:
+    for finding in expected.unmet(report):
+        severity = rules.get(finding.rule, RuleSettings()).severity
+        if severity != "off":
+            yield replace(finding, severity=severity) if severity else finding
+
+
+def _save(file: StateFile, watchers: Watchers) -> bool:
+    """Leave what was observed for the next run; return whether that worked. Says what is wrong."""
+    if file.problem:
+        talk(file.problem)
+    try:
+        file.save(watchers.states)
+    except BadStateFile as error:
+        talk(str(error))
+        return False
+    return True

@@ -14,9 +14,9 @@ from pglock_inspect.cli.options import (
     LEAST_INTERVAL,
     Access,
     Duration,
-    configured,
     connection_options,
     several,
+    several_jobs,
 )
 from pglock_inspect.cli.output import stdout_paper, talk, write
 from pglock_inspect.present.selection import Selection
@@ -53,10 +53,7 @@ def ls(
     access: Access,
     *,
     databases: Annotated[list[str], several("--database", metavar="NAME", help="Only in this database.")],
-    jobs: Annotated[
-        list[str],
-        several("--job", metavar="NAME", autocompletion=configured("jobs"), help="Only of this job."),
-    ],
+    jobs: Annotated[list[str], several_jobs("--job", help="Only of this job.")],
     stale: Annotated[bool, Option("--stale", help="Only locks held for too long.")] = False,
     waiting: Annotated[
         bool, Option("--waiting", help="Only locks that are waited for, and who waits.")

@@ -55,6 +55,11 @@ def several(*names: str, **settings: Any) -> Any:  # noqa: ANN401 - as Typer's o
     return Option(*names, default_factory=list, show_default=False, **settings)
 
 
+def several_jobs(name: str, *, help: str) -> Any:  # noqa: A002, ANN401 - as Typer's own
+    """Return an option that takes the name of a job, and may be repeated."""
+    return several(name, metavar="NAME", autocompletion=configured("jobs"), help=help)
+
+
 def configured(kind: Literal["jobs", "targets"]) -> Callable[..., list[str]]:
     """Return what completes the names that are configured, in a shell."""
 

@@ -124,9 +124,11 @@ def _waiters(lock: Lock, _width: int, look: Look) -> list[Span]:
 
 
 def _blocked_by(lock: Lock, _width: int, look: Look) -> list[Span]:
-    if not lock.blocked_by:
+    behind = "" if lock.blocked_by else "behind "
+    ahead = lock.blocked_by or lock.queued_behind
+    if not ahead:
         return _nothing(look)
-    return [(", ".join(look.text(str(process)) for process in lock.blocked_by), "info")]
+    return [(behind + ", ".join(look.text(str(process)) for process in ahead), "info")]
 
 
 def _pid(lock: Lock, _width: int, look: Look) -> list[Span]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
+from pglock_inspect.model import SEVERITIES
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from pglock_inspect.errors import FailureReason
     from pglock_inspect.model import Finding, Report, Severity
@@ -33,19 +37,24 @@ _BY_SEVERITY: dict[Severity, Status] = {"warning": Status.WARNING, "critical": S
 _BY_URGENCY = (Status.OK, Status.UNKNOWN, Status.WARNING, Status.CRITICAL)
 
 # The server answers, and what it says is that nobody gets a lock or a connection any more.
-_OUTAGES: frozenset[FailureReason] = frozenset({"lock_table_full", "too_many_connections"})
+OUTAGES: frozenset[FailureReason] = frozenset({"lock_table_full", "too_many_connections"})
 
 
-def judge(report: Report, jobs: Collection[str] = ()) -> Verdict:
-    """Return the verdict on a report; with ``jobs``, only what was found about these counts."""
+def judge(report: Report, jobs: Collection[str] = (), unmet: Sequence[Finding] = ()) -> Verdict:
+    """Return the verdict on a report; with ``jobs``, only what was found about these counts.
+
+    ``unmet`` is what was expected and is not so: it is added to what was found, and always counts.
+    """
     if report.server is None:
-        return Verdict(report, Status.CRITICAL if report.failure in _OUTAGES else Status.UNKNOWN)
-    alarms = tuple(
-        finding
-        for finding in report.findings
-        if finding.severity in _BY_SEVERITY and (not jobs or finding.job in jobs)
+        return Verdict(report, Status.CRITICAL if report.failure in OUTAGES else Status.UNKNOWN)
+    relevant = [*unmet, *(finding for finding in report.findings if not jobs or finding.job in jobs)]
+    alarms = [finding for finding in relevant if finding.severity in _BY_SEVERITY]
+    alarms.sort(key=lambda alarm: -SEVERITIES.index(alarm.severity))
+    return Verdict(
+        report=replace(report, findings=(*unmet, *report.findings)) if unmet else report,
+        status=worst(_BY_SEVERITY[alarm.severity] for alarm in alarms),
+        alarms=tuple(alarms),
     )
-    return Verdict(report, worst(_BY_SEVERITY[alarm.severity] for alarm in alarms), alarms)
 
 
 def worst(statuses: Iterable[Status]) -> Status:

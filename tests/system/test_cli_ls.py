@@ -18,6 +18,7 @@ import pytest
 import pglock_inspect
 from pglock_inspect.present.cells import width
 from tests.support.command import COMMAND, Pglock
+from tests.support.snapshots import begin_waiting
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -84,6 +85,19 @@ def test_json_names_the_job_and_shows_who_waits_for_whom(pglock: Pglock, scene: 
     assert holder["waiters"] == 1
     assert waiter["session"]["pid"] == scene.waiting
     assert waiter["blocked_by"] == [scene.holding]
+
+
+def test_a_waiter_that_only_queues_stands_behind_another(
+    pglock: Pglock, connect: Connect, janitor: Connection
+) -> None:
+    connect().execute("SELECT pg_advisory_lock_shared(7)")
+    first, second = connect(), connect()
+    begin_waiting(first, "SELECT pg_advisory_lock(7)", janitor)
+    begin_waiting(second, "SELECT pg_advisory_lock_shared(7)", janitor)
+    heading, *rows = pglock("ls").stdout.splitlines()[2:5]
+    start = heading.index("BLOCKED BY")
+    (row,) = (row for row in rows if str(second.info.backend_pid) in row[:start].split())
+    assert row[start:].startswith(f"behind {first.info.backend_pid}  ")
 
 
 def test_a_table_of_forty_columns(pglock: Pglock, scene: Scene) -> None:

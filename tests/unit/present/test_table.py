@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pglock_inspect.model import Held, Name
 from pglock_inspect.present import table
 from pglock_inspect.present.cells import width
-from pglock_inspect.present.columns import held_text
+from pglock_inspect.present.columns import BLOCKED_BY, held_text
 from pglock_inspect.present.glyphs import ASCII
 from pglock_inspect.present.look import Look
 from pglock_inspect.present.paper import Paper
@@ -48,6 +48,13 @@ def test_eighty_columns() -> None:
         "   send_daily_digest  waiting     12 min                     –  4720  4711",  # noqa: RUF001
         "   7,-42              prepared   ≥ 5 min  ━───────── 1 h     –     –  –",  # noqa: RUF001
     ]
+
+
+def test_who_only_queues_shows_behind_whom() -> None:
+    queued = replace(WAITER, blocked_by=(), queued_behind=(4720, 4733))
+    assert BLOCKED_BY.cell(queued, 24, Look()) == [("behind 4720, 4733", "info")]
+    blocked = replace(queued, blocked_by=(4711,))
+    assert BLOCKED_BY.cell(blocked, 24, Look()) == [("4711", "info")]
 
 
 def test_endless_lines_show_everything() -> None:
