@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def briefly(connection: psycopg.Connection[Any], *, confined: bool = True) -> Iterator[None]:
-    """Put statements into a transaction that writes nothing and in which none takes longer than 2 s.
+    """Put statements into one round trip and one transaction that writes nothing and is short.
 
-    ``confined``: names mean PostgreSQL's own, so that nothing of the database's users is run. Behind a pooler
-    nothing of this stays with the session.
+    ``confined``: nothing of the database's users is run. Their results can be fetched after it, and what went
+    wrong is raised at its end.
     """
-    with connection.transaction():
-        connection.execute(query("brief"))
-        if confined:
-            connection.execute(query("confined"))
+    with connection.pipeline(), connection.transaction():
+        connection.execute(query("brief"), [confined], prepare=False)
         yield

@@ -108,7 +108,7 @@ class KnownLocks:
     ) -> list[tuple[Any, ...]]:
         with briefly(self._connection):
             cursor = self._connection.execute(statement, parameters, binary=True, prepare=False)
-            return cursor.fetchall()
+        return cursor.fetchall()
 
 
 def _relations(claim: Claim, traces: Traces) -> Collection[Relation | None]:

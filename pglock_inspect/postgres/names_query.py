@@ -29,16 +29,16 @@ class NamesQuery:
         ``codec`` is the database's.
         """
         try:
-            # A cursor is for a statement that reads; `binary` asks for the protocol that takes no second one.
+            declare = b"DECLARE pglock_names NO SCROLL CURSOR FOR " + self._text.encode(codec)
+            fetch = f"FETCH {MOST_NAMES} FROM pglock_names".encode()
             with briefly(self._connection, confined=False):
-                declare = b"DECLARE pglock_names NO SCROLL CURSOR FOR " + self._text.encode(codec)
-                self._connection.execute(declare, binary=True, prepare=False)
-                fetch = f"FETCH {MOST_NAMES} FROM pglock_names".encode()
-                result = self._connection.execute(fetch, prepare=False).pgresult
+                self._connection.execute(declare, prepare=False)
+                rows = self._connection.execute(fetch, prepare=False)
         except (psycopg.Error, UnicodeEncodeError) as error:
             self.problem = _sentence(error)
             return None
         self.problem = None
+        result = rows.pgresult
         assert result is not None
         values = (result.get_value(row, 0) for row in range(result.ntuples if result.nfields else 0))
         return tuple(_names(values, codec))
