@@ -9,6 +9,7 @@ from pathlib import Path
 from random import random
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from pglock_inspect.cli.output import talk
 from pglock_inspect.config import load_settings, resolve_dsn
 from pglock_inspect.errors import BadConnectionString, ConfigError
 from pglock_inspect.postgres import where
@@ -79,6 +80,7 @@ class Watchers:
 
     def __init__(self, access: Access, settings: Settings, states: Mapping[str, State] = {}) -> None:
         self._watchers = [watcher_of(source, settings, states) for source in sources_of(access, settings)]
+        self._told: set[str] = set()
         # A target that has no name is called anew by where it was reached.
         self._targets = [watcher.target for watcher in self._watchers]
 
@@ -95,7 +97,15 @@ class Watchers:
         return {target: watcher.state for target, watcher in zip(self._targets, self._watchers, strict=True)}
 
     def poll(self) -> list[Report]:
-        """Return one report per server."""
+        """Return one report per server; say on stderr what they lack, once."""
+        reports = self._poll()
+        for problem in [watcher.problem for watcher in self._watchers]:
+            if problem and problem not in self._told:
+                self._told.add(problem)
+                talk(problem)
+        return reports
+
+    def _poll(self) -> list[Report]:
         if len(self._watchers) == 1:
             return [self._watchers[0].poll()]
         reports: dict[Watcher, Report] = {}

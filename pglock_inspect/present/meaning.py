@@ -23,11 +23,15 @@ def locks_meant(report: Report, text: str) -> list[Lock]:
     pid = pid_meant(report, text)
     if pid is not None:
         return [lock for lock in report.locks if lock.pid == pid]
-    named = [lock for lock in report.locks if lock.name and lock.name.text == text]
+    named = [lock for lock in report.locks if lock.name and text in {lock.name.text, _job_of(lock)}]
     if named:
         return named
     key = key_meant(text)
     return [lock for lock in report.locks if lock.key == key] if key else []
+
+
+def _job_of(lock: Lock) -> str | None:
+    return lock.name.job.name if lock.name and lock.name.job else None
 
 
 def pid_meant(report: Report, text: str) -> int | None:

@@ -230,3 +230,14 @@ def test_targets(pglock: Pglock, scene: Scene) -> None:
     assert away["server"] is None
     assert done.stderr.startswith("pglock-inspect: cannot connect to 127.0.0.1:1: ")
     assert "here" in pglock("ls", "--target", "here", "--config", str(config)).stdout
+
+
+def test_a_names_query_that_fails_is_told_once_and_fails_no_poll(
+    pglock: Pglock, connect: Connect, tmp_path: Path
+) -> None:
+    connect("worker").execute("SELECT pg_advisory_lock(5)")
+    file = tmp_path / "given.toml"
+    file.write_text('[defaults]\nnames_query = "SELECT nope"\n')
+    done = pglock("ls", "--config", str(file))
+    assert "held" in done.stdout
+    assert done.stderr.count('names_query returns no names: column "nope" does not exist') == 1
