@@ -12,7 +12,7 @@ from typer import Argument, Option
 from pglock_inspect.cli.access import settings_of, sources_of, watcher_of
 from pglock_inspect.cli.commands import DashedArguments, command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import Access, connection_options
+from pglock_inspect.cli.options import Access, configured, connection_options
 from pglock_inspect.cli.output import talk, write
 from pglock_inspect.errors import ConfigError, Refused, ServerFailure
 from pglock_inspect.kill import (
@@ -26,7 +26,7 @@ from pglock_inspect.kill import (
     result,
 )
 from pglock_inspect.postgres.act import act
-from pglock_inspect.present.meaning import is_name, locks_meant, pid_meant
+from pglock_inspect.present.meaning import locks_meant, names_job, pid_meant
 from pglock_inspect.present.text import printable
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ app = command_app()
 def kill(
     access: Access,
     *,
-    subject: Annotated[str, Argument(metavar="JOB|KEY|pid:N")],
+    subject: Annotated[
+        str, Argument(metavar="JOB|KEY|pid:N", autocompletion=configured("jobs"), show_default=False)
+    ],
     terminate: Annotated[bool, Option("--terminate", help="End the session.")] = False,
     cancel: Annotated[bool, Option("--cancel", help="Cancel the statement of a waiter.")] = False,
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
@@ -66,7 +68,7 @@ def kill(
     source, *others = sources_of(access, settings)
     if others:
         raise ConfigError("kill acts on one server: give one --target")
-    jobs = [subject] if is_name(subject) else []
+    jobs = [subject] if names_job(subject) else []
     with watcher_of(source, settings.with_limits(jobs=jobs)) as watcher:
         try:
             order = _order(_poll(watcher), subject, wanted)
