@@ -37,13 +37,17 @@ class SeenHold(Struct, frozen=True, omit_defaults=True):
 
 
 class SeenPoll(Struct, frozen=True, omit_defaults=True):
-    """The last poll, and what all polls up to it have shown. Fields are those of `History` and `Snapshot`."""
+    """The last poll, and what all polls up to it have shown. Fields are those of `History` and `Snapshot`.
+
+    ``backends`` tells since when each session that the poll saw has been there, by pid.
+    """
 
     poll: int
     taken_at: Instant
     asked_at: float
     answered_at: float
     started_at: Instant | None = None
+    backends: Mapping[int, Instant] = {}
     holds: tuple[SeenHold, ...] = ()
     waits: Mapping[int, SeenWait] = {}
     comparable_from: Instant | None = None
@@ -84,6 +88,7 @@ def remember(memory: Memory) -> State:
         asked_at=snapshot.asked_at,
         answered_at=snapshot.answered_at,
         started_at=snapshot.server.started_at,
+        backends={s.pid: s.backend_start for s in snapshot.sessions.values() if s.backend_start is not None},
         holds=tuple(map(_seen, history.groups)),
         waits=memory.waits,
         comparable_from=history.comparable_from,
@@ -110,18 +115,17 @@ def recall(state: State) -> Memory:
     last = state.last
     if last is None:
         return Memory(runs=state.runs)
-    groups = tuple(map(_group, last.holds))
     snapshot = Snapshot(
         taken_at=last.taken_at,
         asked_at=last.asked_at,
         answered_at=last.answered_at,
         server=Server(version="", version_num=0, database="", started_at=last.started_at),
-        sessions={group.session.pid: group.session for group in groups if group.session},
+        sessions={pid: Session(pid, backend_start=start) for pid, start in last.backends.items()},
     )
     history = History(
         poll=last.poll,
         snapshot=snapshot,
-        groups=groups,
+        groups=tuple(map(_group, last.holds)),
         comparable_from=last.comparable_from,
         clock_step=last.clock_step,
         stepped_at_poll=last.stepped_at_poll,
