@@ -8,6 +8,7 @@ tells of itself, into proven bounds and a best estimate.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ from pglock_inspect.model import (
 from pglock_inspect.names import NameBook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pglock_inspect.model import Evidence, LockRows, Name, Scope
 
@@ -34,7 +35,9 @@ CLOCK_STEP_SECONDS = 1.0
 """How far the two clocks may drift apart between polls before it is called a step."""
 
 _MOST_APPLICATIONS = 4
-_MAY_LOCK_WITHIN = re.compile(r"advisory|^\s*(?:call|do)\b", re.IGNORECASE)
+_RECOVERED = "-1/"
+# At the start, after a comment or after another statement, as far as can be told without parsing.
+_MAY_LOCK_WITHIN = re.compile(r"advisory|(?:^|\n|;|\*/)[^\S\n]*(?:call|do)\b", re.IGNORECASE)
 
 
 STAMP_SECONDS = 1.0
@@ -47,6 +50,18 @@ class StampMismatch(NamedTuple):
     group: HoldGroup
     key: int
     reason: str
+
+
+class Settled(NamedTuple):
+    """How the stamps of one process in one database were settled in the last poll.
+
+    ``relevant`` are, of all keys in ``key_sets``, those that may be stamps or what stamps are about.
+    """
+
+    groups: tuple[HoldGroup, ...]
+    mismatches: tuple[StampMismatch, ...]
+    key_sets: Mapping[tuple[int, bool], frozenset[int]]
+    relevant: frozenset[int]
 
 
 class History(Struct, frozen=True):
@@ -64,22 +79,33 @@ class History(Struct, frozen=True):
     clock_step: float | None = None
     stepped_at_poll: int | None = None
     stamp_mismatches: tuple[StampMismatch, ...] = ()
+    settled: Mapping[object, Settled] = {}
 
 
 def fold(history: History, snapshot: Snapshot, book: NameBook) -> History:
     """Return the history with one more poll: what is still held, and what is new since the last one."""
+    if history.snapshot and history.snapshot.server.started_at != snapshot.server.started_at:
+        history = History()  # another server, or this one restarted: nothing of before is held
     step = _clock_step(history.snapshot, snapshot)
     poll = history.poll + 1
     absent_at = None if step or history.snapshot is None else history.snapshot.taken_at
     same_book = book is history.book
     earlier = () if step else history.groups
-    groups, changed, left = _unchanged(earlier, snapshot) if same_book else ([], snapshot.locks, earlier)
-    before = _by_process(left, history.snapshot) if history.snapshot else {}
+    groups, changed, left = (
+        _unchanged(earlier, snapshot, history) if same_book else ([], snapshot.locks, earlier)
+    )
+    before = _by_process(left)
     for rows in changed:
-        its_own = before.get(_process(rows, snapshot), ())
-        groups += _Fold(rows, snapshot, book, poll, absent_at).groups(its_own, same_book=same_book)
+        its_own = before.get(_process(rows, rows.pid), ())
+        groups += _Fold(rows, snapshot, book, history, absent_at).groups(its_own, same_book=same_book)
     if step:
-        history = replace(history, comparable_from=step[0], clock_step=step[1], stepped_at_poll=poll)
+        history = replace(
+            history,
+            comparable_from=max(step[0], history.comparable_from or step[0]),
+            clock_step=step[1],
+            stepped_at_poll=poll,
+            settled={},
+        )
     return replace(
         history, poll=poll, snapshot=snapshot, book=book, groups=tuple(groups), stamp_mismatches=()
     )
@@ -99,18 +125,18 @@ def _clock_step(before: Snapshot | None, now: Snapshot) -> tuple[Instant, float]
     return Instant(max(now.taken_at, last_before)), step
 
 
-def _process(rows: LockRows, snapshot: Snapshot) -> tuple[object, ...]:
+def _process(rows: LockRows, pid: int | None) -> tuple[object, ...]:
     """Return what two polls have to agree on for their rows to be of one process in one mode.
 
-    Without a visible ``backend_start`` the backend number tells a reused pid from the one before.
+    Without a visible ``backend_start`` the backend number tells a reused pid from the one before. A prepared
+    transaction, without a pid, keeps the virtual transaction of the session that prepared it.
     """
-    prepared = snapshot.prepared.get(rows.virtual_transaction) if rows.pid is None else None
-    slot = prepared.gid if prepared else rows.backend_number if rows.pid else rows.virtual_transaction
-    return rows.pid, slot, rows.database, rows.objsubid, rows.mode, rows.granted, rows.waitstart
+    slot = rows.backend_number if pid else rows.virtual_transaction
+    return pid, slot, rows.database, rows.objsubid, rows.mode, rows.granted, rows.waitstart
 
 
 def _unchanged(
-    earlier: Sequence[HoldGroup], snapshot: Snapshot
+    earlier: Sequence[HoldGroup], snapshot: Snapshot, history: History
 ) -> tuple[list[HoldGroup], Sequence[LockRows], Sequence[HoldGroup]]:
     """Return the groups that are as they were, whose rows and session are the very objects of the last poll.
 
@@ -123,29 +149,20 @@ def _unchanged(
     changed: list[LockRows] = []
     for rows in snapshot.locks:
         groups = by_rows.get(rows)
-        if groups and all(_is_as_it_was(group, snapshot) for group in groups):
+        session = groups[0].session if groups else None
+        if session is not None and session is _session_of(rows, snapshot, history.snapshot):
             unchanged += by_rows.pop(rows)
         else:
             changed.append(rows)
     return unchanged, changed, [group for groups in by_rows.values() for group in groups]
 
 
-def _is_as_it_was(group: HoldGroup, snapshot: Snapshot) -> bool:
-    """Whether a group whose rows are the same has the same session; stamps are settled anew in every poll."""
-    return (
-        group.session is not None
-        and group.session is _session_of(group.rows, snapshot)
-        and group.stamp is None
-        and not group.is_stamp
-    )
-
-
-def _by_process(
-    groups: Iterable[HoldGroup], snapshot: Snapshot
-) -> Mapping[tuple[object, ...], Sequence[HoldGroup]]:
+def _by_process(groups: Iterable[HoldGroup]) -> Mapping[tuple[object, ...], Sequence[HoldGroup]]:
+    """Return the groups by process, and by the transaction that the process may have prepared since."""
     by_process: dict[tuple[object, ...], list[HoldGroup]] = {}
     for group in groups:
-        by_process.setdefault(_process(group.rows, snapshot), []).append(group)
+        for pid in {group.rows.pid, None}:
+            by_process.setdefault(_process(group.rows, pid), []).append(group)
     return by_process
 
 
@@ -155,37 +172,49 @@ class _Fold:
     __slots__ = ("absent_at", "book", "poll", "rows", "session", "snapshot")
 
     def __init__(
-        self, rows: LockRows, snapshot: Snapshot, book: NameBook, poll: int, absent_at: Instant | None
+        self, rows: LockRows, snapshot: Snapshot, book: NameBook, history: History, absent_at: Instant | None
     ) -> None:
-        self.rows, self.snapshot, self.book, self.poll, self.absent_at = rows, snapshot, book, poll, absent_at
-        self.session = _session_of(rows, snapshot)
+        self.rows, self.snapshot, self.book, self.poll = rows, snapshot, book, history.poll + 1
+        self.session = _session_of(rows, snapshot, history.snapshot)
+        # What is recovered after a crash was held before it, as something that the last poll saw otherwise.
+        self.absent_at = None if rows.virtual_transaction.startswith(_RECOVERED) else absent_at
 
     def groups(self, earlier: Sequence[HoldGroup], *, same_book: bool) -> Iterator[HoldGroup]:
         rows, session = self.rows, self.session
-        if earlier and self._is_another(earlier[0]):
-            earlier = ()
-        new_transaction = bool(earlier) and self._is_another_transaction(earlier[0])
-        unchanged = all(rows.keys is group.rows.keys for group in earlier)
-        unseen = rows.keys
+        unseen, unsure = rows.keys, frozenset[int]()
         for group in earlier:
-            keys = group.keys if unchanged else group.keys & rows.keys
+            keys = group.keys if rows.keys is group.rows.keys else group.keys & rows.keys
             if not keys:
                 continue
-            if same_book and keys == group.keys and _application(session) == _application(group.session):
+            if self._is_another(group):
+                if not (group.session and group.session.backend_start):
+                    unsure |= keys  # it may have been this one already that the last poll saw
+                continue
+            if (
+                same_book
+                and len(keys) == len(group.keys)
+                and _application(session) == _application(group.session)
+            ):
                 subjects = group.subjects
             else:
                 subjects = self._subjects(keys)
+            new_transaction = self._is_another_transaction(group)
             ended = _transaction_level(subjects) if new_transaction else frozenset[int]()
             if ended:
                 keys -= ended
                 subjects = self._subjects(keys)
-                yield self._group(ended, Sighting(self.snapshot.taken_at, self.poll), self._subjects(ended))
-            unseen = frozenset() if keys == unseen else unseen - keys - ended
+                yield self._group(ended, self._sighting(None), self._subjects(ended))
+            unseen = frozenset() if len(keys) == len(unseen) else unseen - keys - ended
             if keys:
-                yield self._group(keys, group.sighting, subjects, group)
-        if unseen:
-            sighting = Sighting(self.snapshot.taken_at, self.poll, self.absent_at)
-            yield self._group(unseen, sighting, self._subjects(unseen))
+                of_same_holder = group.rows.pid == rows.pid
+                sighting = group.sighting if of_same_holder else self._sighting(group.sighting.absent_at)
+                yield self._group(keys, sighting, subjects, group)
+        for keys, absent_at in ((unseen & unsure, None), (unseen - unsure, self.absent_at)):
+            if keys:
+                yield self._group(keys, self._sighting(absent_at), self._subjects(keys))
+
+    def _sighting(self, absent_at: Instant | None) -> Sighting:
+        return Sighting(self.snapshot.taken_at, self.poll, absent_at)
 
     def _is_another(self, group: HoldGroup) -> bool:
         """Whether the rows belong to another holder, or to another wait of the same one."""
@@ -212,7 +241,7 @@ class _Fold:
         for key, name in names.items():
             named.setdefault(id(name), (name, []))[1].append(key)
         subjects = [Subject(name, frozenset(its_keys)) for name, its_keys in named.values()]
-        unnamed = keys - names.keys()
+        unnamed = keys.difference(names)
         return (*subjects, Subject(None, unnamed)) if unnamed else tuple(subjects)
 
     def _group(
@@ -223,11 +252,11 @@ class _Fold:
         before: HoldGroup | None = None,
     ) -> HoldGroup:
         session = self.session
-        if session is None and before is not None:
-            backend_start, xact_start = before.backend_start, before.xact_start
-        else:
-            backend_start = session.backend_start if session else None
-            xact_start = session.xact_start if session else None
+        backend_start = session.backend_start if session else None
+        xact_start = session.xact_start if session else None
+        if before is not None:
+            backend_start = backend_start or before.backend_start
+            xact_start = xact_start if session else before.xact_start
         prepared = (
             self.snapshot.prepared.get(self.rows.virtual_transaction) if self.rows.pid is None else None
         )
@@ -237,12 +266,14 @@ class _Fold:
         )
 
 
-def _session_of(rows: LockRows, snapshot: Snapshot) -> Session | None:
+def _session_of(rows: LockRows, snapshot: Snapshot, before: Snapshot | None) -> Session | None:
     """Return the session of a lock's process; None where it was gone when sessions were read."""
     session = snapshot.sessions.get(rows.pid) if rows.pid else None
-    if session and session.backend_start and session.backend_start > snapshot.taken_at:
-        return None  # the pid has been reused since the locks were read
-    return session
+    if session is None or session.backend_start is None or session.backend_start <= snapshot.taken_at:
+        return session
+    # The pid has been reused since the locks were read, or the clock stepped back since the session began.
+    known = before.sessions.get(session.pid) if before else None
+    return session if known and known.backend_start == session.backend_start else None
 
 
 def _differ(one: Instant | None, other: Instant | None) -> bool:
@@ -280,6 +311,12 @@ def age(instant: Instant | None, history: History) -> float | None:
     return seconds_between(instant, now)
 
 
+def _since_poll(poll: Instant, history: History) -> float:
+    """Return the seconds from a poll that a sighting tells of to the last one; no step lies between them."""
+    assert history.snapshot is not None
+    return max(0.0, seconds_between(poll, history.snapshot.taken_at))
+
+
 def held(group: HoldGroup, history: History, scope: Scope | None = None) -> Held:
     """Return how long a group has been held, given the scope of its locks where that is known."""
     session = group.session
@@ -289,13 +326,13 @@ def held(group: HoldGroup, history: History, scope: Scope | None = None) -> Held
     idle = age(session.state_change, history) if session and session.idle else None
 
     at_least = idle if prepared is None else prepared
-    at_most = age(group.backend_start, history)
+    at_most = None
     stamped = None if stamp is None else stamp + STAMP_SECONDS
-    for bound in (age(group.sighting.absent_at, history), transaction, stamped):
-        if bound is not None and (at_most is None or bound < at_most):
+    unseen = None if group.sighting.absent_at is None else _since_poll(group.sighting.absent_at, history)
+    for bound in (age(group.backend_start, history), unseen, transaction, stamped):
+        # What contradicts at_least is told by a clock that was slewed meanwhile.
+        if bound is not None and (at_most is None or bound < at_most) and bound >= (at_least or 0.0):
             at_most = bound
-    if at_least is not None and at_most is not None and at_most < at_least:
-        at_most = at_least  # the clock was slewed meanwhile, or a poll saw the lock on its way to be prepared
 
     evidence, seconds = _longest(group, history, idle)
     better: tuple[tuple[Evidence, float | None], ...] = (
@@ -324,8 +361,8 @@ def _longest(group: HoldGroup, history: History, idle: float | None) -> tuple[Ev
         if statement is not None and (longest is None or statement > longest):
             evidence, longest = "statement", statement
     if history.poll > group.sighting.first_poll:
-        observed = age(group.sighting.first_seen, history)
-        if observed is not None and (longest is None or observed > longest):
+        observed = _since_poll(group.sighting.first_seen, history)
+        if longest is None or observed > longest:
             evidence, longest = "observed", observed
     return evidence, longest
 
@@ -343,9 +380,8 @@ def waited(group: HoldGroup, history: History) -> float | None:
     assert history.snapshot is not None
     began = group.rows.waitstart
     if began is None:
-        if history.poll == group.sighting.first_poll:
-            return None
-        began = group.sighting.first_seen
+        sighting = group.sighting
+        return None if history.poll == sighting.first_poll else _since_poll(sighting.first_seen, history)
     if history.comparable_from is not None and began < history.comparable_from:
         return None
     return max(0.0, seconds_between(began, history.snapshot.taken_at))
