@@ -112,8 +112,8 @@ class Reader:
         server, settings, *_ = self._cursors
         with self.connection.pipeline():
             server.execute(query("server"))
-            settings.execute(query("settings"), self._settings)
-            settings.execute(query("hand_on"), self._settings)
+            for name in ("settings", "hand_on", "memory"):
+                settings.execute(query(name), self._settings)
         row = server.fetchone()
         assert row is not None
         version, number, database, role, pid, started_at, connections, per_transaction, prepared = row
