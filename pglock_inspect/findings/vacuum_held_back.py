@@ -64,7 +64,7 @@ def _kept_for(scene: Scene, session: Session) -> float | None:
         return wait.seconds
     if session.idle:
         return scene.age(session.state_change)
-    if session.query_start is None or not _ONE_SNAPSHOT.fullmatch(session.query or ""):
+    if session.query_start is None or not session.query or not _ONE_SNAPSHOT.fullmatch(session.query):
         return None
     return scene.age(max(session.query_start, session.xact_start or session.query_start))
 
