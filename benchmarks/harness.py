@@ -1,0 +1,87 @@
+"""What the benchmarks share: interleaved pairs, what a server process costs, and the table of ratios."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Ratio(NamedTuple):
+    """Ours against the yardstick, in seconds; ``target`` is the highest ratio that is good enough."""
+
+    case: str
+    what: str
+    ours: float
+    yardstick: float
+    ratio: float
+    target: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.target is None:
+            return ""
+        return "OK" if self.ratio <= self.target else "MISSED"
+
+
+class Pairs(NamedTuple):
+    """Seconds that each of two things took, one after the other in turns."""
+
+    ours: Sequence[float]
+    yardstick: Sequence[float]
+
+    def ratio(self, case: str, what: str, target: float | None = None) -> Ratio:
+        """Return the median of the pairs' ratios: what slows the machine for a while slows both of a pair."""
+        ratios = [mine / theirs for mine, theirs in zip(self.ours, self.yardstick, strict=True)]
+        ours, yardstick = statistics.median(self.ours), statistics.median(self.yardstick)
+        return Ratio(case, what, ours, yardstick, statistics.median(ratios), target)
+
+
+def interleave(
+    ours: Callable[[], object],
+    yardstick: Callable[[], object],
+    *,
+    pairs: int,
+    between: Callable[[], object] = lambda: None,
+) -> Pairs:
+    """Time both in turns, changing who goes first, after calling ``between``, which is not timed."""
+    seconds: tuple[list[float], list[float]] = [], []
+    for number in range(pairs):
+        between()
+        for which in (0, 1) if number % 2 else (1, 0):
+            started = time.perf_counter()
+            (ours, yardstick)[which]()
+            seconds[which].append(time.perf_counter() - started)
+    return Pairs(*seconds)
+
+
+def backend_cpu(pid: int) -> float:
+    """Return the seconds of CPU that a process has used so far, to the nanosecond (Linux)."""
+    time.sleep(0.002)  # what it does after its answer counts too
+    return int(Path(f"/proc/{pid}/schedstat").read_text("ascii").split()[0]) / 1e9
+
+
+def print_table(ratios: Sequence[Ratio]) -> None:
+    width = max(len(ratio.case) for ratio in ratios)
+    print(f"{'':{width}}  {'':26}  {'ours':>10}  {'yardstick':>10}  {'ratio':>6}  {'target':>6}")
+    case = None
+    for ratio in ratios:
+        target = "" if ratio.target is None else f"{ratio.target:.2f}"
+        print(
+            f"{ratio.case if ratio.case != case else '':{width}}  {ratio.what:26}  {_ms(ratio.ours):>10}"
+            f"  {_ms(ratio.yardstick):>10}  {ratio.ratio:6.2f}  {target:>6}  {ratio.verdict}".rstrip()
+        )
+        case = ratio.case
+
+
+def to_json(ratios: Sequence[Ratio]) -> str:
+    return json.dumps([{**ratio._asdict(), "verdict": ratio.verdict or None} for ratio in ratios], indent=2)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.2f} ms"
