@@ -68,9 +68,10 @@ def _locks(report: Report) -> Values:
 
 def _findings(report: Report) -> Values:
     counts = Counter((finding.rule, finding.severity) for finding in report.findings)
-    for rule in RULES:
+    rules = dict.fromkeys([*(rule.name for rule in RULES), *(rule for rule, _ in counts)])
+    for rule in rules:
         for severity in SEVERITIES:
-            yield (rule.name, severity), counts[rule.name, severity]
+            yield (rule, severity), counts[rule, severity]
 
 
 _UP = Gauge(

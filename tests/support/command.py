@@ -43,7 +43,7 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
 
 def parse(line: str) -> None:
     """Parse a command of a page, up to what a shell does with its output. Raises `UsageError`."""
-    _, *arguments = shlex.split(re.split(r" [|>] ", line)[0], comments=True)
+    _, *arguments = shlex.split(re.split(r" [|<>] ", line)[0], comments=True)
     with Context(app, **app.context_settings) as context:
         name, command, rest = app.resolve_command(context, arguments)
         assert command

@@ -81,6 +81,14 @@ def test_only_the_asked_jobs_count(pglock: Pglock, connect: Connect) -> None:
     pglock("check", "--max-held", "100ms", "--job", "send_daily_digest")
 
 
+def test_a_session_whose_keys_are_named_in_part(pglock: Pglock, connect: Connect) -> None:
+    connect().execute("SELECT pg_advisory_lock(hashtext('job')), pg_advisory_lock(7), pg_advisory_lock(8)")
+    time.sleep(0.2)
+    done = pglock("check", "--max-held", "100ms", code=1)
+    assert "job is stale: " in done.stdout
+    assert "'warning'=" in done.stdout
+
+
 def test_json_adds_the_verdict(pglock: Pglock, connect: Connect) -> None:
     connect().execute("SELECT pg_advisory_lock(hashtext('send_daily_digest'))")
     time.sleep(0.2)

@@ -112,6 +112,12 @@ def test_prometheus_metrics() -> None:
     assert found.keys() >= {gauge.name for gauge in GAUGES}
 
 
+def test_prometheus_counts_what_is_no_rule_but_was_expected() -> None:
+    found = samples(replace(REPORT, findings=(replace(STALE, rule="no-locks"),)))["pglock_findings"]
+    assert found["no-locks", "critical"] == 1
+    assert len(found) == 3 * (len(RULES) + 1)
+
+
 def test_prometheus_metrics_of_a_server_that_is_down() -> None:
     found = samples(UNREACHABLE)
     assert found.keys() == {"pglock_build_info", "pglock_up"}
