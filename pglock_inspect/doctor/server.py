@@ -102,7 +102,7 @@ def lock_table(case: Case) -> Check | None:
     if case.server is None:
         return None
     rows, guaranteed = case.report.lock_table_rows, case.server.lock_slots_guaranteed
-    value = f"{rows:,} rows of {guaranteed:,} that are guaranteed"
+    value = f"{rows:,} of {guaranteed:,} guaranteed slots taken"
     if rows < _FULL * guaranteed:
         return Check("lock-table", "ok", value)
     return Check(
