@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from pglock_inspect.model import Job
 
 
+_LONGEST_GAP = 0.6
+"""Between two polls, as a share of ``min_held``: half of it, and what jitter and slow polls may add."""
+
+
 class JobRuns(Struct, frozen=True):
     """What watching has shown of a job's runs.
 
-    Since ``watched_since`` no two polls were further apart than half of the job's ``min_held``: a run in
-    that time was seen. ``last_poll`` and ``last_held`` are instants of polls; ``last_poll`` is None where
-    nothing tells for how long nobody watched after it.
+    Since ``watched_since`` polls have been so close to each other that no run of ``min_held`` went unseen.
+    ``last_poll`` and ``last_held`` are instants of polls; ``last_poll`` is None where nothing tells for how
+    long nobody watched after it.
     """
 
     watched_since: Instant
@@ -37,7 +41,7 @@ def note_runs(runs: Mapping[str, JobRuns], history: History, jobs: Iterable[Job]
     held = {
         subject.name.job.name
         for group in history.groups
-        if group.rows.granted
+        if group.rows.granted and not group.is_stamp
         for subject in group.subjects
         if subject.name and subject.name.job
     }
@@ -47,7 +51,8 @@ def note_runs(runs: Mapping[str, JobRuns], history: History, jobs: Iterable[Job]
         if stepped is not None:
             before = _shifted(before, stepped)
         gap = None if before.last_poll is None else seconds_between(before.last_poll, now)
-        unbroken = gap is not None and job.min_held is not None and gap <= job.min_held / 2
+        # Where no time has passed, another server answers, whose clock is behind.
+        unbroken = gap is not None and 0 <= gap <= _LONGEST_GAP * (job.min_held or 0)
         noted[job.name] = JobRuns(
             watched_since=before.watched_since if unbroken else now,
             last_poll=now,
