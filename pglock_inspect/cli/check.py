@@ -22,13 +22,13 @@ from pglock_inspect.model import RuleSettings
 from pglock_inspect.present.expectations import Expectations
 from pglock_inspect.present.selection import Selection
 from pglock_inspect.present.verdict import Status, judge, worst
-from pglock_inspect.state_file import StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pglock_inspect.model import Finding, Report
     from pglock_inspect.present.verdict import Verdict
+    from pglock_inspect.state_file import StateFile
 
 # Each is a module of `present`.
 FormatName = Literal["text", "json", "junit", "github", "prometheus"]
@@ -97,7 +97,7 @@ def check(
     settings = settings_of(access).with_limits(jobs=[*held, *free])
     settings = settings.with_limits(jobs=jobs, max_held=max_held, max_wait=max_wait)
     settings = replace(settings, rules=override(settings.rules, overrides))
-    file = StateFile(state_file) if state_file else None
+    file = _open(state_file) if state_file else None
     observed = file.load() if file else {}
     with Watchers(access, settings, observed) as watchers:
         reports = _look(watchers, expected, within or 0.0)
@@ -114,6 +114,12 @@ def check(
     if file and not _save(file, watchers):
         statuses.append(Status.UNKNOWN)
     return ExitCode(worst(statuses))
+
+
+def _open(path: Path) -> StateFile:
+    from pglock_inspect.state_file import StateFile  # noqa: PLC0415  (most checks keep no state)
+
+    return StateFile(path)
 
 
 def _look(watchers: Watchers, expected: Expectations, within: float) -> list[Report]:

@@ -62,6 +62,18 @@ def test_the_help_lists_every_command_with_a_whole_sentence(capsys: pytest.Captu
         (["check", "--max-held", "10"], "invalid value for '--max-held': '10' has no unit"),
         (["ls", "--every", "1ms"], "invalid value for '--every': '1ms' is too short: write at least 100 ms"),
         (["check", "--max-held", "soon"], "invalid value for '--max-held': 'soon' is no duration"),
+        (
+            ["check", "--severity", "stal=info"],
+            "invalid value for '--severity': 'stal' is no rule: did",
+        ),
+        (
+            ["check", "--severity", "no-locks"],
+            "invalid value for '--severity': 'no-locks' has no severity: write no-locks=",
+        ),
+        (
+            ["check", "--within", "1s"],
+            "--within is for --must-be-held, --must-be-free",
+        ),
         (["key"], "missing argument 'NAME...'"),
         (["key", "x", "--shceme", "int"], "no such option '--shceme'. Did you mean '--scheme'?"),
         (["key", "x", "-z"], "no such option '-z'"),
