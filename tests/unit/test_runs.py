@@ -100,11 +100,15 @@ def test_what_is_known_follows_a_step_of_the_clock(step: int) -> None:
     assert abs(runs.watched_since - at(step)) < 10_000
 
 
+def tenths(least: int, most: int) -> st.SearchStrategy[float]:
+    return st.integers(least, most).map(lambda tenths: tenths / 10)
+
+
 @given(
     st.lists(
         st.tuples(
-            st.one_of(st.floats(0.1, 2.4), st.floats(2, 6)),
-            st.one_of(st.none(), st.tuples(st.floats(0.01, 1), st.floats(4, 4.5))),
+            st.one_of(tenths(1, 24), tenths(20, 60)),
+            st.one_of(st.none(), st.tuples(tenths(1, 5), tenths(40, 43))),
         ),
         min_size=1,
         max_size=20,
