@@ -129,9 +129,6 @@ class Watcher:
         return self._reader.read()
 
     def _report(self, snapshot: Snapshot) -> Report:
-        before = self._history.snapshot
-        if before and before.server.started_at != snapshot.server.started_at:
-            self._history = History()  # another server, or this one restarted: nothing of before is held
         self._history = self._fold(snapshot)
         self._runs = note_runs(self._runs, self._history, self._settings.jobs)
         self._waits = note_waits(self._waits, snapshot)
