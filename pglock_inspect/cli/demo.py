@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.output import stdout_paper, talk, write
@@ -24,7 +22,6 @@ def demo() -> int:
     from pglock_inspect.top.terminal import is_usable  # noqa: PLC0415
     from pglock_inspect.watch import Watcher  # noqa: PLC0415
 
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # that sessions are cut off is no news
     settings = load_settings(config=CONFIGURATION, environ={}, cwd=CONFIGURATION.parent)
     server = TemporaryServer(settings=SERVER_SETTINGS)
     talk("starting a PostgreSQL and the sessions that work on it ...")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pglock_inspect.model import Report
     from pglock_inspect.watch import Watcher
 
-_TRIES = 20  # at a session that runs one statement after another
+_LOOKS = 20  # at a session with the lock and never twice in one state, until it is taken to be at work
 _PATIENCE = 5.0  # seconds, for a session to do as it was told
 _PAUSE = 0.05
 
@@ -119,10 +119,10 @@ def _act(watcher: Watcher, order: Order, *, persistent: bool, dry: bool) -> None
     """Signal the process, ``persistent`` also one that is never twice in the same state. Raises `Refused`."""
     assert watcher.reader
     seen = act(watcher.reader, order, dry=dry)
-    for _ in range(_TRIES):
+    for looks_left in reversed(range(_LOOKS)):
         if not (persistent and has_only_gone_on(order, seen)):
             break
-        order = as_seen(order, seen)
+        order = as_seen(order, seen, at_work=not looks_left)
         seen = act(watcher.reader, order, dry=dry)
     if reason := refusal(order, seen):
         raise Refused(reason)

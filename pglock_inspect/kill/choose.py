@@ -18,7 +18,7 @@ _MOST_LISTED = 5
 
 def order_for_process(report: Report, pid: int, wanted: Action | None) -> Order:
     """Return the order that a person gives with a pid. Raises `Refused`."""
-    locks = [lock for lock in report.locks if lock.pid == pid]
+    locks = sorted((lock for lock in report.locks if lock.pid == pid), key=lambda lock: not lock.findings)
     held = [lock for lock in locks if lock.granted]
     waiting = [lock for lock in locks if not lock.granted]
     if not locks:

@@ -21,13 +21,15 @@ Action = Literal["terminate", "cancel"]
 class Order(Struct, frozen=True):
     """What is to be done to the process of ``lock``, which holds or waits as it was shown.
 
-    ``taken_at`` is when the locks were read, ``held`` how many of them the process holds.
+    ``taken_at`` is when the locks were read, ``held`` how many of them the process holds. ``at_work``: it
+    runs one statement after another, so that its state is never twice the same and is not compared.
     """
 
     action: Action
     lock: Lock
     taken_at: Instant
     held: int
+    at_work: bool = False
 
     @property
     def pid(self) -> int:

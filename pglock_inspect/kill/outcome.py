@@ -46,14 +46,14 @@ def refusal(order: Order, seen: Seen) -> str | None:
 
 def has_only_gone_on(order: Order, seen: Seen) -> bool:
     """Whether it is the session that was shown, with its lock or wait, and has run something since."""
-    return _is_same(order, seen) and _is_in_place(order, seen) and seen.state_change != order.state_change
+    return _is_same(order, seen) and _is_in_place(order, seen) and not _is_still(order, seen)
 
 
-def as_seen(order: Order, seen: Seen) -> Order:
-    """Return the order for a session that has run something since it was shown."""
+def as_seen(order: Order, seen: Seen, *, at_work: bool = False) -> Order:
+    """Return the order for a session that has run something since it was shown, or never stops to."""
     assert order.lock.session
     session = replace(order.lock.session, state_change=seen.state_change)
-    return replace(order, lock=replace(order.lock, session=session))
+    return replace(order, lock=replace(order.lock, session=session), at_work=at_work)
 
 
 def result(order: Order, seen: Seen, report: Report) -> Result:
@@ -70,7 +70,7 @@ def _difference(order: Order, seen: Seen) -> str | None:
         return f"pid {order.pid} is another session now, which began {_clock(seen.backend_start)}"
     if not _is_in_place(order, seen):
         return _moved_on(order, seen)
-    if seen.state_change != order.state_change:
+    if not _is_still(order, seen):
         return (
             f"{order.who} has run something since it was shown, and may have taken {order.name} anew "
             "(look again; --yes acts at once)"
@@ -84,6 +84,10 @@ def _is_same(order: Order, seen: Seen) -> bool:
 
 def _is_in_place(order: Order, seen: Seen) -> bool:
     return seen.holds if order.lock.granted else seen.waits
+
+
+def _is_still(order: Order, seen: Seen) -> bool:
+    return order.at_work or seen.state_change == order.state_change
 
 
 def _moved_on(order: Order, seen: Seen) -> str:
@@ -109,13 +113,19 @@ def _after_cancel(order: Order, here: list[Lock]) -> Result:
         return Result(f"{order.who} got {order.name} before it was cancelled, and holds it", done=False)
     if not own:
         return Result(f"{order.who} no longer waits for {order.name}")
-    if own[0].session and own[0].session.state_change != order.state_change:
+    if _waits_anew(order.lock, own[0]):
         return Result(f"{order.who} was cancelled, and by now waits for {order.name} again")
     return Result(
         f"{order.who} was told to give up, but still waits for {order.name}: look again",
         done=False,
         settled=False,
     )
+
+
+def _waits_anew(before: Lock, now: Lock) -> bool:
+    if before.session and now.session and before.session.state_change != now.session.state_change:
+        return True
+    return (now.waited_seconds or 0.0) < (before.waited_seconds or 0.0)
 
 
 def _clock(instant: Instant | None) -> str:

@@ -26,8 +26,9 @@ def act(reader: Reader, order: Order, *, dry: bool = False) -> Seen:
     """Carry out an order in one statement of the reader's session; ``dry`` only looks.
 
     The process is signalled if it holds the key, or waits for it, as it was shown, and if ``backend_start``
-    and ``state_change`` are what they were, as far as this role is shown them. It works while the lock table
-    is full. Raises `Refused` where the role may not signal the process, and `ServerFailure`.
+    and, unless it is ``at_work``, ``state_change`` are what they were, as far as this role is shown them. It
+    works while the lock table is full. Raises `Refused` where the role may not signal the process, and
+    `ServerFailure`.
     """
     try:
         sources = {name: sql.SQL(source) for name, source in reader.sources.items()}
@@ -55,6 +56,7 @@ def _parameters(reader: Reader, order: Order, *, dry: bool) -> dict[str, object]
         "granted": lock.granted,
         "backend_start": _timestamp(order.backend_start),
         "state_change": _timestamp(order.state_change),
+        "at_work": order.at_work,
         "action": None if dry else order.action,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 APPLICATION_NAME = "pglock-inspect"
+
+# That a connection broke is raised; what psycopg logs of it besides would end up on stderr.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _NO_PORT = re.compile(r"[^\d,\s]")
 _NO_HOST = re.compile(r"[^,]@")

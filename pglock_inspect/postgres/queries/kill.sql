@@ -27,7 +27,7 @@ SELECT lives,
            WHEN lives
                AND CASE WHEN %(granted)s THEN holds ELSE waits END
                AND backend_start IS NOT DISTINCT FROM %(backend_start)s::timestamptz
-               AND state_change IS NOT DISTINCT FROM %(state_change)s::timestamptz
+               AND (%(at_work)s OR state_change IS NOT DISTINCT FROM %(state_change)s::timestamptz)
            THEN CASE %(action)s::text
                WHEN 'terminate' THEN pg_catalog.pg_terminate_backend(pid)
                WHEN 'cancel' THEN pg_catalog.pg_cancel_backend(pid)
