@@ -9,7 +9,7 @@ from psycopg.pq import DiagnosticField
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pglock_inspect.model import Finding, Job, Lock, Report
+    from pglock_inspect.model import Finding, Held, Job, Lock, Report
     from pglock_inspect.watch import Watcher
     from tests.support.servers import Connection
 
@@ -60,6 +60,13 @@ def lock_of(report: Report, connection: Connection, *, granted: bool = True) -> 
     """The only lock that a session holds or waits for."""
     (lock,) = locks_of(report, connection, granted=granted)
     return lock
+
+
+def held_of(report: Report, connection: Connection) -> Held:
+    """How long a session has held its only lock."""
+    held = lock_of(report, connection).held
+    assert held is not None
+    return held
 
 
 def await_lock(watcher: Watcher, connection: Connection, *, granted: bool = True) -> Lock:
