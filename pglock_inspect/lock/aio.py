@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Any, Self, Unpack
+from weakref import ref
 
 import psycopg
 
-from pglock_inspect.lock.base import TICK, BaseLock, Flow, Options
+from pglock_inspect.lock.base import TICK, BaseLock, Flow, Options, Resume, watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,30 +29,17 @@ class AsyncLock(BaseLock):
     _watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await self._drive(self._enter())
+        await _drive(self._enter())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._drive(self._exit(error))
+        await _drive(self._exit(error))
 
     async def check(self) -> None:
         """Raise LockLost unless the lock is held, in one round trip; LockTimeout where it never was."""
-        await self._drive(self._check())
-
-    async def _drive(self, flow: Flow) -> None:
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    answer = await step()
-                except BaseException as error:  # noqa: BLE001  (the flow raises it again)
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(answer)
-        except StopIteration:
-            return
+        await _drive(self._check())
 
     async def _ask(self, question: PQGen[Any]) -> Any:  # noqa: ANN401
         async with self._connection.lock:
@@ -57,18 +47,38 @@ class AsyncLock(BaseLock):
 
     def _start_watch(self) -> None:
         self._released = asyncio.Event()
-        self._watch = asyncio.create_task(self._drive(self._keep_watch()))
-
-    async def _pause(self) -> bool:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._released.wait(), TICK)
-        return self._released.is_set()
+        self._watch = asyncio.create_task(_drive(watch(ref(self), partial(_pause, self._released))))
 
     async def _stop_watch(self) -> None:
         if self._watch:
             self._released.set()
             await asyncio.wait([self._watch])
             self._watch = None
+
+
+async def _drive(flow: Flow) -> None:
+    resume: Resume = flow.send
+    value = None
+    try:
+        while True:
+            try:
+                step = resume(value)
+                resume, value = flow.send, await step()
+            except StopIteration:
+                return
+            except BaseException as error:
+                if getgeneratorstate(flow) == GEN_CLOSED:  # by this very error
+                    raise
+                resume, value = flow.throw, error
+    finally:
+        value = None  # which may be the error, whose traceback leads here
+        flow.close()
+
+
+async def _pause(released: asyncio.Event) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(released.wait(), TICK)
+    return released.is_set()
 
 
 def atry_lock(conn: Connection | str, name: str, **options: Unpack[Options]) -> AsyncLock:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache, partial
 from reprlib import repr as shortened
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from weakref import ReferenceType, ref
 
 import psycopg
 
-from pglock_inspect.errors import AlreadyHeld, LockLost, LockTimeout, NotAPsycopgConnection, UsedAfterFork
+from pglock_inspect.errors import AlreadyHeld, LockLost, LockTimeout, NotAPsycopgConnection
 from pglock_inspect.lock.session import SessionLevel
 from pglock_inspect.lock.transaction import TransactionLevel
-from pglock_inspect.lock.wire import AnyConnection, refuse_after_fork, within
+from pglock_inspect.lock.wire import AnyConnection, end_session, refuse_after_fork, within
 from pglock_inspect.schemes import codec_of, key_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ TICK = 0.2  # seconds until a connection that breaks is noticed
 
 AnyLevel = SessionLevel | TransactionLevel
 Step = Callable[[], Any]  # what a driver calls, and awaits if it is the async one
-Flow = Generator[Step, Any, None]  # is sent what its steps return
+Flow = Generator[Step, Any, None]  # is sent what its steps return, or thrown what they raise
+Resume = Callable[[Any], Step]
 
 _AT_ONCE = timedelta()
 _key_of = lru_cache(key_of)
@@ -66,11 +67,10 @@ class BaseLock:
     _level: AnyLevel | None = None
     _lost: LockLost | None = None
 
-    # What waits, and is the subclass's. A pause tells whether the watch is over.
+    # What waits, and is the subclass's.
     _ask: Callable[[PQGen[Any]], Any]
     _start_watch: Callable[[], None]
     _stop_watch: Step
-    _pause: Step
 
     def __init__(
         self,
@@ -103,11 +103,6 @@ class BaseLock:
     def __bool__(self) -> bool:
         return self.granted and self._lost is None
 
-    def __del__(self) -> None:
-        if self._level:  # dropped within its with block, or interrupted at the very end
-            self._end_session()
-            self._leave()
-
     def _enter(self) -> Flow:
         if self._level:
             raise AlreadyHeld(f"this lock of {self._job} is in use: make another one")
@@ -123,11 +118,16 @@ class BaseLock:
             if not self.granted:
                 self._leave()
             elif self._lease:
+                self._beat_at = monotonic() + BEAT
+                self._socket = select.poll()
+                self._socket.register(self._connection.pgconn.socket, select.POLLIN)
                 self._start_watch()
         except BaseException as error:  # noqa: BLE001  (be it an interrupt)
-            meaning = self._meaning(error)
-            yield from self._give_up()
-            raise meaning  # noqa: B904  (it has its cause)
+            try:
+                self._explain(error)
+                raise
+            finally:
+                yield from self._give_up(error)
 
     def _exit(self, job_error: BaseException | None) -> Flow:
         failed = job_error is not None
@@ -140,20 +140,27 @@ class BaseLock:
                 yield self._question(level.release(failed=failed))
             self._leave()
         except BaseException as error:  # noqa: BLE001  (as above)
-            meaning = self._meaning(error)
-            yield from self._give_up()
-            if job_error is None or not isinstance(error, Exception):
-                raise meaning  # noqa: B904  (it has its cause)
-            job_error.add_note(str(meaning))
+            try:
+                self._explain(error)
+                raise
+            except Exception as meaning:
+                if job_error is None:
+                    raise
+                job_error.add_note(str(meaning))
+            finally:
+                yield from self._give_up(error)
 
-    def _give_up(self) -> Flow:
+    def _give_up(self, error: BaseException) -> Flow:
         """Leave nothing locked, if need be by ending the session."""
         try:
             if self._level and not self._level.free:
-                yield partial(self._ask, within(DEADLINE, self._level.undo()))
-        except BaseException as error:
-            self._end_session()
-            if not isinstance(error, Exception):
+                if isinstance(error, GeneratorExit):  # there is nobody to ask the server
+                    end_session(self._connection.pgconn)
+                else:
+                    yield partial(self._ask, within(DEADLINE, self._level.undo()))
+        except BaseException as further:
+            end_session(self._connection.pgconn)
+            if not isinstance(further, Exception):
                 raise
         finally:
             self._leave()
@@ -163,23 +170,22 @@ class BaseLock:
         try:
             yield self._question(level.check())
         except psycopg.Error as error:
-            raise self._meaning(error)  # noqa: B904  (it has its cause)
+            self._explain(error)
+            raise
 
-    def _keep_watch(self) -> Flow:
-        """Beat at times, and whenever the server says something, such as farewell."""
-        socket = select.poll()
-        socket.register(self._connection.pgconn.socket, select.POLLIN)
-        beat_at = monotonic() + BEAT
-        while not (yield self._pause):
-            if monotonic() >= beat_at or socket.poll(0):
-                beat_at = monotonic() + BEAT
-                try:
-                    yield self._question(self._held().beat())
-                except (LockLost, psycopg.Error) as error:
-                    self._lost = error if isinstance(error, LockLost) else self._broken(error)
-                    if on_lost := self._options.get("on_lost"):
-                        on_lost(self._lost)
-                    return
+    def _beat(self) -> Flow:
+        """Beat if it is time, or if the server has said something, such as farewell."""
+        if monotonic() < self._beat_at and not self._socket.poll(0):
+            return
+        self._beat_at = monotonic() + BEAT
+        try:
+            yield self._question(self._held().beat())
+        except LockLost as lost:
+            self._lost = lost
+        except psycopg.Error as error:
+            self._lost = self._broken(error)
+        if self._lost and (on_lost := self._options.get("on_lost")):
+            on_lost(self._lost)
 
     def _claim(self) -> AnyLevel:
         """Raise AlreadyHeld, UsedAfterFork or UnhashableName before anything is sent."""
@@ -188,7 +194,7 @@ class BaseLock:
         codec = "utf-8"
         if not self.name.isascii():
             codec = codec_of(connection.info.parameter_status("server_encoding") or "")
-        level = self._level_type(
+        level = self._level = self._level_type(
             connection,
             self.name,
             _key_of(self.name, options.get("scheme", "hashtext"), encoding=codec),
@@ -202,7 +208,7 @@ class BaseLock:
                 f"this connection holds the lock of {self._job} already, and PostgreSQL would grant it once "
                 "more: give each thread and each job its own connection"
             )
-        self._level = level
+        level.user = ref(self, _release_dropped)
         return level
 
     def _held(self) -> AnyLevel:
@@ -222,18 +228,15 @@ class BaseLock:
     def _job(self) -> str:
         return shortened(self.name)
 
-    def _meaning(self, error: BaseException) -> BaseException:
-        """Return what an error of psycopg means for the lock, or the error itself."""
+    def _explain(self, error: BaseException) -> None:
+        """Raise what an error of psycopg means for the lock, if it means more than it says."""
         if self.granted and isinstance(error, psycopg.Error) and (self._lease or self._connection.closed):
-            return self._broken(error)
+            raise self._broken(error)
         if not self.granted and isinstance(error, psycopg.errors.QueryCanceled):
-            timeout = LockTimeout(
+            raise LockTimeout(
                 f"the wait for the lock of {self._job} was cut short by the session's statement_timeout, or "
                 "by a request to cancel it: raise statement_timeout, or wait less"
-            )
-            timeout.__cause__ = error
-            return timeout
-        return error
+            ) from error
 
     def _broken(self, error: psycopg.Error) -> LockLost:
         lost = LockLost(
@@ -243,15 +246,29 @@ class BaseLock:
         lost.__cause__ = error
         return lost
 
-    def _end_session(self) -> None:
-        """Have the server release everything, as it does at the end of a session."""
-        with suppress(UsedAfterFork):  # the parent's session goes on
-            refuse_after_fork(self._connection.pgconn)
-            self._connection.pgconn.finish()
-
     def _leave(self) -> None:
         if self._level:
-            _claims.pop((id(self._level.pgconn), self._level.key), None)
+            claim = id(self._level.pgconn), self._level.key
+            if _claims.get(claim) is self._level:
+                del _claims[claim]
             self._level = None
         if self._lease:
-            self._end_session()
+            end_session(self._connection.pgconn)
+
+
+def _release_dropped(user: ReferenceType[BaseLock]) -> None:
+    """End the session of a lock whose block was never left, or left by an interrupt on the threshold."""
+    for claim, level in list(_claims.items()):
+        if level.user is user:
+            end_session(level.pgconn)
+            del _claims[claim]
+
+
+def watch(lock: ReferenceType[BaseLock], pause: Step) -> Flow:
+    """Keep watch over a lock, unless it is dropped, until a pause tells that it is released."""
+    while not (yield pause):
+        held = lock()
+        if held is None or held._lost:  # noqa: SLF001  (one class)
+            return
+        yield from held._beat()  # noqa: SLF001
+        del held

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import timedelta
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from psycopg import errors
 from psycopg.pq import Escaping, TransactionStatus as Status
@@ -17,6 +17,8 @@ from pglock_inspect.keys import AdvisoryKey, signed
 from pglock_inspect.lock.wire import AnyConnection, ask, refuse_unless_idle
 
 if TYPE_CHECKING:
+    from weakref import ReferenceType
+
     from psycopg.abc import PQGen
 
 SECOND = "floor(extract(epoch FROM {}))::bigint"
@@ -27,8 +29,8 @@ _LONGEST_TIMEOUT = 2**31 - 1  # milliseconds
 class Level(ABC):
     """A lock on a connection. Unless it is `free`, something is held, or may be: `undo` releases that.
 
-    `lease`, in seconds, is for a connection of the helper's own. `here` is SQL that holds in the session, or
-    the transaction, that took the lock.
+    `lease`, in seconds, is for a connection of the helper's own. `here` is SQL that is true where the lock was
+    taken: in that session, or that transaction.
     """
 
     connection: AnyConnection
@@ -40,6 +42,7 @@ class Level(ABC):
     lease: float | None
 
     free: bool = field(default=True, init=False)
+    user: ReferenceType[Any] | None = field(default=None, init=False)
     here: str = field(default="true", init=False)
     commits: ClassVar[bool]
     how_lost: ClassVar[str]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from inspect import iscoroutine
+from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate, iscoroutine
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self, Unpack
+from weakref import ref
 
 import psycopg
 
-from pglock_inspect.lock.base import TICK, BaseLock, Flow, Options
+from pglock_inspect.lock.base import TICK, BaseLock, Flow, Options, Resume, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,30 +28,17 @@ class Lock(BaseLock):
     _watch: Thread | None = None
 
     def __enter__(self) -> Self:
-        self._drive(self._enter())
+        _drive(self._enter())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._drive(self._exit(error))
+        _drive(self._exit(error))
 
     def check(self) -> None:
         """Raise LockLost unless the lock is held, in one round trip; LockTimeout where it never was."""
-        self._drive(self._check())
-
-    def _drive(self, flow: Flow) -> None:
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    answer = step()
-                except BaseException as error:  # noqa: BLE001  (the flow raises it again)
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(answer)
-        except StopIteration:
-            return
+        _drive(self._check())
 
     def _ask(self, question: PQGen[Any]) -> Any:  # noqa: ANN401
         with self._connection.lock:
@@ -57,17 +46,34 @@ class Lock(BaseLock):
 
     def _start_watch(self) -> None:
         self._released = Event()
-        self._watch = Thread(target=self._drive, args=[self._keep_watch()], daemon=True)
+        watching = watch(ref(self), partial(self._released.wait, TICK))
+        self._watch = Thread(target=_drive, args=[watching], daemon=True)
         self._watch.start()
-
-    def _pause(self) -> bool:
-        return self._released.wait(TICK)
 
     def _stop_watch(self) -> None:
         if self._watch:
             self._released.set()
             self._watch.join()
             self._watch = None
+
+
+def _drive(flow: Flow) -> None:
+    resume: Resume = flow.send
+    value = None
+    try:
+        while True:
+            try:
+                step = resume(value)
+                resume, value = flow.send, step()
+            except StopIteration:
+                return
+            except BaseException as error:
+                if getgeneratorstate(flow) == GEN_CLOSED:  # by this very error
+                    raise
+                resume, value = flow.throw, error
+    finally:
+        value = None  # which may be the error, whose traceback leads here
+        flow.close()
 
 
 def try_lock(conn: Connection | str, name: str, **options: Unpack[Options]) -> Lock:

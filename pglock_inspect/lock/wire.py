@@ -118,3 +118,10 @@ def refuse_after_fork(pgconn: PGconn) -> None:
     with suppress(OSError, psycopg.OperationalError):  # it is closed
         if _identity(os.fstat(pgconn.socket)) in _inherited:
             raise UsedAfterFork("the connection is the parent process's: connect anew after a fork")
+
+
+def end_session(pgconn: PGconn) -> None:
+    """Have the server release everything, as it does at the end of a session."""
+    with suppress(UsedAfterFork):  # that session is the parent's
+        refuse_after_fork(pgconn)
+        pgconn.finish()
