@@ -29,8 +29,8 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             severity="warning",
             summary=f"{' and '.join(names)} have the same key{where}: they exclude each other",
             evidence=f"key {key} ({', '.join(f'{job.name}: {_origin(job)}' for job in jobs)})",
-            suggestion="give one of them a key of its own, in its code and its configuration: "
-            f"pglock-inspect key {shlex.quote(names[-1])} shows it under each scheme",
+            suggestion="give one of them another key, in its code and its configuration; for its key under "
+            f"each scheme: pglock-inspect key {shlex.quote(names[-1])}",
             job=names[0],
             database=places[0] if len(places) == 1 else None,
             key=key,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING, Any, Protocol
 
+import click
 from psycopg.pq import DiagnosticField
 
+from pglock_inspect.cli.app import app
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -30,13 +34,26 @@ class Watch(Protocol):
 
 
 def found(report: Report, rule: str, **about: object) -> list[Finding]:
-    """The findings of a rule, with these fields."""
+    """The findings of a rule, with these fields; what each suggests is a command that exists."""
     assert report.error is None, report.error
-    return [
+    findings = [
         finding
         for finding in report.findings
         if finding.rule == rule and all(getattr(finding, name) == value for name, value in about.items())
     ]
+    for finding in findings:
+        for command in re.findall(r"pglock-inspect .+?(?=, or |; |$)", finding.suggestion):
+            _understand(command)
+    return findings
+
+
+def _understand(line: str) -> None:
+    """Fail if the program does not understand a command."""
+    _, name, *arguments = shlex.split(line)
+    with click.Context(app, **app.context_settings) as context:
+        command = app.get_command(context, name)
+        assert command, line
+        command.make_context(name, arguments, parent=context)
 
 
 def soon(watcher: Watcher, rule: str, **about: object) -> Finding:
