@@ -53,14 +53,18 @@ def _chain(scene: Scene) -> Mapping[int, Blocked]:
 
 
 def _totals(scene: Scene) -> Mapping[str, Totals]:
-    held, waiting, unnamed = Counter[str](), Counter[str](), Counter[str]()
+    held, waiting, unnamed = Counter[int](), Counter[int](), Counter[int]()
     for group in scene.groups:
-        database = scene.database_name(group)
+        database = group.rows.database
         (held if group.rows.granted else waiting)[database] += len(group.keys)
         for subject in group.subjects:
             if subject.name is None:
                 unnamed[database] += len(subject.keys)
-    return {name: Totals(held[name], waiting[name], unnamed[name]) for name in sorted({*held, *waiting})}
+    totals = {
+        scene.name_of_database(oid): Totals(held[oid], waiting[oid], unnamed[oid])
+        for oid in {**held, **waiting}
+    }
+    return dict(sorted(totals.items()))
 
 
 def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]:

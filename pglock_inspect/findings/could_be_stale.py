@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield a finding where only the upper bound of an age reaches the limit."""
-    for group, subject in scene.held_subjects:
+    for group, subject, held in scene.aged_subjects:
         name = subject.name
-        if name and name.long_lived:
-            continue
         max_held = scene.limits_of(name).max_held
-        held = scene.held(group, subject)
         if held.at_most is None or held.at_most < max_held or (held.seconds or 0.0) >= max_held:
+            continue
+        if name and name.long_lived:
             continue
         yield finding_about(
             scene,

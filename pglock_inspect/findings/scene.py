@@ -182,7 +182,10 @@ class Scene(Struct, frozen=True, dict=True):
 
     def database_name(self, group: HoldGroup) -> str:
         """Return the name of the database that a lock belongs to; the oid where its name is not known."""
-        oid = group.rows.database
+        return self.name_of_database(group.rows.database)
+
+    def name_of_database(self, oid: int) -> str:
+        """Return the name of a database; the oid where its name is not known."""
         database = self.snapshot.databases.get(oid)
         return database.name if database else str(oid)
 
@@ -190,6 +193,11 @@ class Scene(Struct, frozen=True, dict=True):
     def held_subjects(self) -> tuple[tuple[HoldGroup, Subject], ...]:
         """Every group of holds once for each name in it, and once for its keys without a name."""
         return tuple((group, subject) for group in self.holds for subject in group.subjects)
+
+    @cached_property
+    def aged_subjects(self) -> tuple[tuple[HoldGroup, Subject, Held], ...]:
+        """The same, with how long they have been held."""
+        return tuple((group, subject, self.held(group, subject)) for group, subject in self.held_subjects)
 
 
 def places(group: HoldGroup) -> Iterator[Place]:

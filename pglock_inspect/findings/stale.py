@@ -23,13 +23,10 @@ def find(scene: Scene, polls_for_critical: float) -> Iterator[Finding]:
     fifteen times as many: a job that is under its lock for 98 % of the time is seen so in 60 polls in a row
     with a probability of 0.3, in 900 of 10^-8.
     """
-    for group, subject in scene.held_subjects:
+    for group, subject, held in scene.aged_subjects:
         name = subject.name
-        if name and name.long_lived:
-            continue
         max_held = scene.limits_of(name).max_held
-        held = scene.held(group, subject)
-        if held.seconds is None or held.seconds < max_held:
+        if held.seconds is None or held.seconds < max_held or (name and name.long_lived):
             continue
         proven = held.at_least is not None and held.at_least >= max_held
         told = (

@@ -121,10 +121,11 @@ def recognise(
     found: dict[int, tuple[str, str]] = {}
     if not words.texts:
         return found
-    for scheme in _fitting(wanted, objsubid, first):
-        for text, key in _hashed(words.texts, scheme, codec):
-            if _packed(key) in wanted:
-                found.setdefault(_packed(key), (text, scheme.name))
+    sizes = frozenset(map(_is_small, wanted)) if len(wanted) <= _FEW else frozenset((True, False))
+    for schemes in _fitting(objsubid == _PAIR, sizes, first):
+        for text in words.texts:
+            keys = _keys_of(text, schemes, codec)
+            found = {**{key: (text, keys[key]) for key in keys.keys() & wanted}, **found}
         if len(found) == len(wanted):
             return found
     if objsubid == _PAIR:
@@ -135,13 +136,30 @@ def recognise(
     return found
 
 
-def _fitting(wanted: frozenset[int], objsubid: int, first: str) -> Iterator[Scheme]:
-    """Yield the schemes that can have made the keys. An integer as text is not a name for itself."""
-    form = "pair" if objsubid == _PAIR else "bigint"
-    sizes = {_is_small(key) for key in wanted} if len(wanted) <= _FEW else {True, False}
-    for scheme in schemes_by_likelihood(first):
-        if scheme.form == form and scheme.name != "int" and (form == "pair" or _makes_small(scheme) in sizes):
-            yield scheme
+@lru_cache(maxsize=16_384)  # what sessions say is much the same from session to session and from poll to poll
+def _keys_of(text: str, schemes: tuple[Scheme, ...], codec: str) -> Mapping[int, str]:
+    """Return the keys that schemes make of a text, with the first scheme that makes them."""
+    keys: dict[int, str] = {}
+    for scheme in schemes:
+        for _, key in _hashed((text,), scheme, codec):
+            keys.setdefault(_packed(key), scheme.name)
+    return keys
+
+
+@cache
+def _fitting(pair: bool, sizes: frozenset[bool], first: str) -> tuple[tuple[Scheme, ...], ...]:  # noqa: FBT001
+    """Return the schemes that can have made keys of these sizes, the likeliest apart from the others.
+
+    An integer as text is not a name for itself.
+    """
+    fitting = tuple(
+        scheme
+        for scheme in schemes_by_likelihood(first)
+        if (scheme.form == "pair") == pair
+        and scheme.name != "int"
+        and (pair or _makes_small(scheme) in sizes)
+    )
+    return fitting[:1], fitting[1:]
 
 
 def _is_small(packed: int) -> bool:
