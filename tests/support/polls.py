@@ -68,26 +68,17 @@ def session(
     **more: Any,  # noqa: ANN401
 ) -> Session:
     """A client's session."""
-    return Session(
-        pid,
-        **{
-            "database": "app",
-            "user": "app",
-            "application_name": f"worker-{pid}",
-            "state": state,
-            "backend_type": "client backend",
-            **more,
-        },
-        **{
-            name: None if seconds is None else at(seconds)
-            for name, seconds in (
-                ("backend_start", backend_start),
-                ("xact_start", xact_start),
-                ("query_start", query_start),
-                ("state_change", state_change),
-            )
-        },
-    )
+    told = {
+        "database": "app",
+        "user": "app",
+        "application_name": f"worker-{pid}",
+        "state": state,
+        "backend_type": "client backend",
+        **more,
+    }
+    times = (backend_start, xact_start, query_start, state_change)
+    began, xact, query, change = (None if seconds is None else at(seconds) for seconds in times)
+    return Session(pid, backend_start=began, xact_start=xact, query_start=query, state_change=change, **told)
 
 
 def prepared(gid: str, since: float = 0) -> Prepared:
