@@ -33,11 +33,12 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
         if session is None or session.xmin_age is None:
             continue
         kept = _kept_for(scene, session)
-        if session.xmin_age < _MOST_TRANSACTIONS and (kept is None or kept < after):
+        long = kept is not None and kept >= after
+        if not long and session.xmin_age < _MOST_TRANSACTIONS:
             continue
         subject = group.subjects[0]
         transactions = f"{session.xmin_age:,} transaction{'' if session.xmin_age == 1 else 's'}"
-        lasting = transactions if kept is None else f"at least {format_duration(kept)}"
+        lasting = f"at least {format_duration(kept)}" if kept is not None and long else transactions
         opened = scene.age(session.xact_start)
         yield finding_about(
             scene,

@@ -9,7 +9,7 @@ from pglock_inspect.schemes import key_of
 from tests.support.watching import await_lock, begin, finish, found, lock_of, soon
 
 if TYPE_CHECKING:
-    from tests.support.servers import Connect
+    from tests.support.servers import Connect, Connection
     from tests.support.watching import Watch
 
 SOON, LATE = Limits(max_wait=0.05), Limits(max_wait=60)
@@ -100,6 +100,22 @@ def test_a_blocked_holder_is_reported_with_the_root(invoices: str, connect: Conn
     assert finding.evidence.startswith("waits ")
     assert f"pid {pid}" in finding.evidence.partition(";")[0]
     assert finding.suggestion.endswith(f"pglock-inspect why {holder.info.backend_pid}")
+
+
+def test_a_root_without_a_process_is_a_prepared_transaction(
+    invoices: str, connect: Connect, watch: Watch, janitor: Connection
+) -> None:
+    holder, preparer = connect(), connect()
+    preparer.execute(f"BEGIN; LOCK TABLE {invoices}; PREPARE TRANSACTION 'payout-17'")
+    holder.execute(TAKE)
+    begin(holder, f"ALTER TABLE {invoices} ADD paid bool")
+    finding = soon(
+        watch(Job("nightly"), thresholds={"holder-blocked": 0.05}), "holder-blocked", job="nightly"
+    )
+    assert finding.summary.endswith(", in the end for a prepared transaction")
+    assert "blocked by a prepared transaction; " in finding.evidence
+    janitor.execute("ROLLBACK PREPARED 'payout-17'")
+    assert finish(holder) is None
 
 
 def test_a_holder_that_waits_for_a_moment_or_works_is_not_blocked(

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pglock_inspect.findings import judge
-from pglock_inspect.model import Job, OtherWait
+from pglock_inspect.model import Job, OtherWait, RuleSettings
 from pglock_inspect.runs import note_runs
 from pglock_inspect.waits import note_waits
 from tests.support.polls import SERVER, at, lock_rows, packed, scene, session, snapshot, waiting, watched
@@ -41,11 +41,14 @@ def test_a_drift_below_a_second_is_no_step(drift: float) -> None:
     assert not found(scene(snapshot(0), snapshot(10 + drift, clock=10)), "clock-step")
 
 
+@pytest.mark.parametrize("state", ["active", "idle in transaction"])
 @pytest.mark.parametrize(("transactions", "number"), [(1_000_000, 1), (999_999, 0)])
 def test_a_million_transactions_held_back_count_however_long_they_took(
-    transactions: int, number: int
+    state: str, transactions: int, number: int
 ) -> None:
-    busy = session(1, "active", query="CALL nightly()", query_start=-9000, xmin_age=transactions)
+    busy = session(
+        1, state, query="CALL nightly()", query_start=-9000, state_change=-5, xmin_age=transactions
+    )
     findings = found(scene(snapshot(0, lock_rows(1, 7), sessions=[busy])), "vacuum-held-back")
     assert len(findings) == number
     for finding in findings:
@@ -135,8 +138,8 @@ def test_the_wait_of_another_statement_is_another_wait() -> None:
     assert not found(_with_waits(_blocked(0), _blocked(9), _blocked(11, query_start=10)), "holder-blocked")
 
 
-def _build(holder_state: str | None) -> Scene:
-    """An index build whose text is hidden, behind a waiter for a lock of session 1."""
+def _build(holder_state: str | None, behind: int = 2) -> Scene:
+    """An index build whose text is hidden, behind session 2, which waits for a lock of session 1."""
     return scene(
         snapshot(
             0,
@@ -144,7 +147,7 @@ def _build(holder_state: str | None) -> Scene:
             waiting(2, 7, since=-5),
             sessions=[session(1, holder_state, state_change=-60), session(2, None), session(3, None)],
             other_waits=(OtherWait(3, "virtualxid", "ShareLock", at(-4)),),
-            blocking={3: (2,)},
+            blocking={3: (behind,)},
         ),
         jobs=[NIGHTLY],
     )
@@ -153,6 +156,10 @@ def _build(holder_state: str | None) -> Scene:
 def test_a_hidden_deadlock_shows_where_statements_are_hidden() -> None:
     (finding,) = found(_build("idle in transaction"), "hidden-deadlock")
     assert finding.evidence == "pid 3 waits for 4 s; pid 2 waits for 5 s; pid 1 idle for 1 min"
+
+
+def test_an_index_build_behind_somebody_else_is_no_deadlock() -> None:
+    assert not found(_build("idle", behind=4), "hidden-deadlock")
 
 
 @pytest.mark.parametrize("state", ["active", None])
@@ -190,6 +197,14 @@ def test_one_name_in_one_transaction_after_another_is_no_pooler() -> None:
         for n in range(3)
     ]
     assert not found(scene(*polls, jobs=[NIGHTLY]), "pooler")
+
+
+def test_a_rule_may_be_off_or_of_another_severity() -> None:
+    one = scene(snapshot(0, lock_rows(1, 7), sessions=[session(1, "active")]))
+    assert [(each.rule, each.severity) for each in judge(one)] == [("unnamed", "info")]
+    (finding,) = judge(one, {"unnamed": RuleSettings(severity="critical")})
+    assert finding.severity == "critical"
+    assert not judge(one, {"unnamed": RuleSettings(severity="off")})
 
 
 def test_a_namespace_of_a_great_many_keys_is_one_finding_each() -> None:
