@@ -113,8 +113,7 @@ class BaseLock:
             self._connection = yield connect
         try:
             level = self._claim()
-            patience = DEADLINE + self._wait.total_seconds()
-            self.granted = yield self._question(level.take(), patience)
+            self.granted = yield self._question(level.take(), self._wait.total_seconds())
             if not self.granted:
                 self._leave()
             elif self._lease:
@@ -221,8 +220,8 @@ class BaseLock:
         waited = f" within {self._wait}" if self._wait else ""
         raise LockTimeout(f"the lock of {self._job} was not to be had{waited}: another session holds it")
 
-    def _question(self, question: PQGen[Any], patience: float = DEADLINE) -> Step:
-        return partial(self._ask, within(patience, question) if self._lease else question)
+    def _question(self, question: PQGen[Any], wait: float = 0) -> Step:
+        return partial(self._ask, within(wait + DEADLINE, question) if self._lease else question)
 
     @property
     def _job(self) -> str:

@@ -29,8 +29,8 @@ _LONGEST_TIMEOUT = 2**31 - 1  # milliseconds
 class Level(ABC):
     """A lock on a connection. Unless it is `free`, something is held, or may be: `undo` releases that.
 
-    `lease`, in seconds, is for a connection of the helper's own. `here` is SQL that is true where the lock was
-    taken: in that session, or that transaction.
+    `lease`, in seconds, is for a connection of the helper's own. `here` is SQL that is true where the lock is
+    held, in that session or that transaction.
     """
 
     connection: AnyConnection
@@ -66,7 +66,7 @@ class Level(ABC):
             yield from self.undo()
             self.stamps = False
             return (yield from self.take())
-        if not granted:
+        if not granted and not self.free:
             yield from self.undo()
         return granted
 

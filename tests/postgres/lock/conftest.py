@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ from tests.support.sides import Async, Side, Sync
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.support.servers import Connection
 
@@ -39,6 +41,23 @@ def locked_by_hand(session: Connection, arguments: str) -> Iterator[None]:
     session.execute(f"SELECT pg_advisory_lock({arguments})".encode())
     yield
     session.execute("SELECT pg_advisory_unlock_all()")
+
+
+def compete(connections: Sequence[Connection | str], run: Callable[..., bool]) -> list[bool]:
+    """Let threads with these connections race for one lock; whoever gets it holds it until all have tried."""
+    start = threading.Barrier(len(connections))
+    outcomes: list[bool] = []
+
+    def job() -> None:
+        wait_until(lambda: len(outcomes) == len(connections) - 1, "all others have tried")
+
+    def replica(connection: Connection | str) -> None:
+        start.wait()
+        outcomes.append(run(connection, "send_daily_digest", job))
+
+    with ThreadPoolExecutor(len(connections)) as threads:
+        list(threads.map(replica, connections))
+    return outcomes
 
 
 @pytest.fixture(params=[Sync, Async])
