@@ -32,7 +32,7 @@ _UNIX_EPOCH = to_instant(datetime(1970, 1, 1, tzinfo=UTC))
 
 def settle_stamps(history: History) -> History:
     """Return the history with every stamp that counts joined to its lock, and the others told of."""
-    stamping = {_process(group) for group in history.groups if _may_stamp(group.rows)}
+    stamping = {_process(group) for group in history.groups if group.stamp or _may_stamp(group.rows)}
     groups: list[HoldGroup] = []
     by_process: dict[tuple[object, int], list[HoldGroup]] = {}
     for group in history.groups if stamping else ():

@@ -114,11 +114,14 @@ class Poller:
         return owner.pid if before and being_prepared else None, owner.virtual_transaction
 
     def _truth(self, hold: HoldId, owner: Owner, key: Key, shown: Container[HoldId]) -> Truth:
-        held = owner.locks[key]
+        stamp = owner.true_stamp(key)
+        if stamp and (*hold[:2], *stamp) not in shown:
+            stamp = None
         about = sum(other.low == key.low for other in owner.locks)
         stamps = sum(s.is_pair_in_share_mode and s.packed >> 32 == key.low for s in owner.locks)
-        stamp = held.stamp if held.stamp and (*hold[:2], *held.stamp) in shown else None
-        return Truth(max(0, self._taken - held.since) / 1e6, owner.serial, stamp, about + stamps - 2)
+        return Truth(
+            max(0, self._taken - owner.locks[key].since) / 1e6, owner.serial, stamp, about + stamps - 2
+        )
 
     def _lock_rows(self, row: _Row, keys: frozenset[int], before: Mapping[object, LockRows]) -> LockRows:
         pid, transaction, database, objsubid, mode, granted, waitstart = row

@@ -39,6 +39,7 @@ _STATEMENTS: Mapping[str, str] = {
     "release": "SELECT pg_advisory_unlock(42)",
     "release all": "SELECT pg_advisory_unlock_all()",
     "leave stamp": "SELECT pg_advisory_unlock(42)",
+    "drop stamp": "SELECT pg_advisory_unlock_shared(42, 1796004000)",
     "forge": "SELECT pg_advisory_lock_shared(42, 7)",
     "run": "UPDATE jobs SET done = true",
     "call": "CALL work()",
@@ -224,8 +225,10 @@ def _within(server: Server, backend: Backend, step: Step) -> None:
         backend.prepare(f"transfer-{step.number % 2}")
     elif step.action.startswith(("take", "wait", "forge")):
         _take(server, backend, step)
-    elif step.action.startswith(("release", "leave")):
+    elif step.action in ("release", "leave stamp"):
         backend.release(step.key, with_stamp=step.action == "release")
+    elif step.action == "drop stamp" and step.key in backend.locks:
+        backend.release(backend.locks[step.key].stamp or step.key)
 
 
 def _take(server: Server, backend: Backend, step: Step) -> None:

@@ -52,13 +52,14 @@ class Holding:
     """How often a process holds a lock, and since which true moment without a break.
 
     `levels` are the depths of the savepoints below which it was taken at transaction level; `stamp` is the
-    one that was taken together with it, and says the truth.
+    one that was taken together with it, `stamped` when.
     """
 
     since: int
     session: int = 0
     levels: list[int] = field(default_factory=list)
     stamp: Key | None = None
+    stamped: int = 0
 
 
 @dataclass
@@ -68,6 +69,12 @@ class Owner:
     serial: int
     database: int
     locks: dict[Key, Holding] = field(default_factory=dict, kw_only=True)
+
+    def true_stamp(self, key: Key) -> Key | None:
+        """Return the stamp that was taken together with a lock, None where that is not held any more."""
+        held = self.locks[key]
+        stamp = self.locks.get(held.stamp) if held.stamp else None
+        return held.stamp if stamp and stamp.since == held.stamped else None
 
     def drop_free(self) -> None:
         self.locks = {key: held for key, held in self.locks.items() if held.session or held.levels}
@@ -215,7 +222,7 @@ class Backend(Owner):
             self.server.pass_time(stamp_after)
             stamp = stamp_for(key, self.server.clock())
             if self.take(stamp, transaction_level=transaction_level):
-                held.stamp = stamp
+                held.stamp, held.stamped = stamp, self.server.now
         return True
 
     def await_lock(self, key: Key, *, transaction_level: bool) -> None:

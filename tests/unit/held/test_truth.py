@@ -61,16 +61,16 @@ class Trial:
         assert Counter(hold for _, hold in found) == Counter(observation.holds.keys())
         for group, hold in found:
             truth = observation.holds[hold]
-            self._check_bounds(group, truth)
-            self._check_stamp(group, truth)
+            self._check_bounds(group, hold, truth)
+            self._check_stamp(group, hold, truth)
             self._check_holder(group)
             if self.history.clock_step is None:
                 self._check_that_nothing_is_held_back(group, hold)
         self.seen += ((self.history.poll, *holder) for group, _ in found if (holder := _holder(group)))
         self.before = observation
 
-    def _check_bounds(self, group: HoldGroup, truth: Truth) -> None:
-        told, proven = self._held(group), self._held(replace(group, stamp=None))
+    def _check_bounds(self, group: HoldGroup, hold: HoldId, truth: Truth) -> None:
+        told, proven = self._held(group, hold), self._held(replace(group, stamp=None), hold)
         assert proven.at_least is None or proven.at_least <= truth.age
         assert proven.at_most is None or truth.age <= proven.at_most
         assert told.at_least == proven.at_least
@@ -81,11 +81,11 @@ class Trial:
         for at_most in (told.at_most, proven.at_most):
             assert at_most is None or told.seconds <= at_most
 
-    def _check_stamp(self, group: HoldGroup, truth: Truth) -> None:
+    def _check_stamp(self, group: HoldGroup, hold: HoldId, truth: Truth) -> None:
         """The true stamp counts where nothing stands in its way; a forged one may, within what is proven."""
         comparable = self.history.comparable_from
         counts = truth.stamp is not None and group.stamp == instant_of(truth.stamp)
-        told = self._held(group)
+        told = self._held(group, hold)
         if counts:
             assert told.evidence == "stamp"
             assert told.at_most is not None
@@ -104,7 +104,7 @@ class Trial:
     def _check_that_nothing_is_held_back(self, group: HoldGroup, hold: HoldId) -> None:
         """With a clock that never stepped, what a row shows is used, and what the last poll did not show."""
         assert self.history.snapshot
-        now, session, told = self.history.snapshot.taken_at, group.session, self._held(group)
+        now, session, told = self.history.snapshot.taken_at, group.session, self._held(group, hold)
         if session and session.backend_start:
             assert told.at_most is not None
             assert told.at_most <= seconds_between(session.backend_start, now)
@@ -114,9 +114,9 @@ class Trial:
             assert told.at_most is not None
             assert told.at_most <= seconds_between(self.before.snapshot.taken_at, now)
 
-    def _held(self, group: HoldGroup) -> Held:
-        name = group.subjects[0].name
-        return held(group, self.history, name.scope if name else None)
+    def _held(self, group: HoldGroup, hold: HoldId) -> Held:
+        (subject,) = (each for each in group.subjects if hold[3] in each.keys)
+        return held(group, self.history, subject.name.scope if subject.name else None)
 
 
 def _folded(history: History, snapshot: Snapshot) -> History:
