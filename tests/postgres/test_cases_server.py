@@ -14,6 +14,7 @@ from pglock_inspect.demo.server import TemporaryServer
 from pglock_inspect.model import Job, Limits
 from pglock_inspect.schemes import key_of
 from tests.support.servers import SETTINGS, bindir
+from tests.support.snapshots import begin_waiting
 from tests.support.waiting import wait_until
 from tests.support.watching import await_lock, begin, finish, found, lock_of, locks_of, soon
 
@@ -98,15 +99,15 @@ def test_one_lock_in_both_levels_cannot_be_prepared(connect: Connect, watch: Wat
     assert not found(report, "prepared")
 
 
-def test_six_thousand_locks_and_a_queue_are_few_findings(connect: Connect, watch: Watch) -> None:
+def test_six_thousand_locks_and_a_queue_are_few_findings(
+    connect: Connect, watch: Watch, janitor: Connection
+) -> None:
     hoarder, holder, *queue = (connect() for _ in range(8))
     hoarder.execute("SELECT pg_advisory_lock(n) FROM generate_series(1, 6000) AS n")
     holder.execute(TAKE)
-    watcher = watch(Job("nightly"))
     for waiter in queue:
-        begin(waiter, TAKE)
-        await_lock(watcher, waiter, granted=False)
-    report = watcher.poll()
+        begin_waiting(waiter, TAKE, janitor)
+    report = watch(Job("nightly")).poll()
     assert len(report.locks) == 6007
     assert {finding.rule for finding in report.findings} == {"many-locks-one-session", "unnamed"}
     assert report.chain.keys() == {each.info.backend_pid for each in (holder, *queue)}

@@ -34,7 +34,7 @@ def test_who_gives_up_waiting_is_gone_from_the_queue(
     holder, waiter = connect(), connect()
     watcher = watch(Job("nightly"))
     holder.execute(TAKE)
-    waiter.execute(f"SET {setting} = '200ms'")
+    waiter.execute(f"SET {setting} = '700ms'")
     begin(waiter, f"BEGIN; {TAKE}")
     lock = await_lock(watcher, waiter, granted=False)
     assert lock.blocked_by == (holder.info.backend_pid,)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pglock_inspect.model import Job
+from tests.support.waiting import wait_until
 from tests.support.watching import await_lock, begin, found, lock_of, locks_of, soon
 
 if TYPE_CHECKING:
@@ -84,11 +85,14 @@ def test_a_statement_of_several_is_not_said_to_have_kept_one_snapshot(connect: C
     worker = connect()
     worker.execute(TAKE)
     begin(worker, "SELECT 1; SELECT pg_sleep(60)")
-    report = watch(Job("nightly"), thresholds=AT_ONCE).poll()
-    session = lock_of(report, worker).session
-    assert session is not None
-    assert session.xmin_age is not None
-    assert not found(report, VACUUM)
+    watcher = watch(Job("nightly"), thresholds=AT_ONCE)
+
+    def has_a_snapshot() -> bool:
+        session = lock_of(watcher.poll(), worker).session
+        return session is not None and session.xmin_age is not None
+
+    wait_until(has_a_snapshot, "it runs")
+    assert not found(watcher.poll(), VACUUM)
 
 
 def test_a_short_wait_is_not_said_to_hold_back_vacuum(connect: Connect, watch: Watch) -> None:

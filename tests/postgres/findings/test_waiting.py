@@ -127,11 +127,16 @@ def test_a_holder_that_waits_for_a_moment_or_works_is_not_blocked(
     begin(busy, "SELECT pg_sleep(60)")
     # The statement runs for long before it comes to wait; the waiting is what counts.
     begin(holder, f"{TAKE}; SELECT pg_sleep(0.3); LOCK TABLE {invoices}")
-    watcher = watch(Job("nightly"), thresholds={"holder-blocked": 0.3})
-    blocked = watch(Job("nightly"), thresholds={"holder-blocked": 1e-6})
-    soon(blocked, "holder-blocked", pid=holder.info.backend_pid)
-    assert not found(watcher.poll(), "holder-blocked")
-    assert not found(blocked.poll(), "holder-blocked", pid=busy.info.backend_pid)
+    watcher = watch(Job("nightly"), thresholds={"holder-blocked": 1e-6})
+    soon(watcher, "holder-blocked", pid=holder.info.backend_pid)
+    report = watcher.poll()
+    blocked = report.chain[holder.info.backend_pid]
+    assert blocked.session is not None
+    assert blocked.session.query_start is not None
+    assert blocked.waited_seconds is not None
+    assert blocked.waited_seconds < (report.taken_at - blocked.session.query_start) / 1e6 - 0.25
+    assert not found(report, "holder-blocked", pid=busy.info.backend_pid)
+    assert not found(watch(Job("nightly")).poll(), "holder-blocked")
 
 
 def test_an_index_build_behind_a_waiter_of_an_idle_holder_is_a_hidden_deadlock(
