@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,7 +15,7 @@ from pglock_inspect import __version__
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import Access, connection_options
-from pglock_inspect.cli.output import PROGRAM, abandon_stdout, prepare, talk
+from pglock_inspect.cli.output import PROGRAM, prepare, talk, writing
 from pglock_inspect.errors import PglockInspectError
 
 if TYPE_CHECKING:
@@ -107,9 +106,8 @@ def run(arguments: Sequence[str]) -> int:
 
         return shell_complete(app, {}, PROGRAM, _COMPLETION, instruction)
     try:
-        with app.make_context(PROGRAM, list(arguments)) as context:
+        with writing(), app.make_context(PROGRAM, list(arguments)) as context:
             code = app.invoke(context)
-        sys.stdout.flush()
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as error:
@@ -117,7 +115,6 @@ def run(arguments: Sequence[str]) -> int:
     except (click.ClickException, PglockInspectError) as error:
         talk(str(error))
     except BrokenPipeError:
-        abandon_stdout()
         return ExitCode.BROKEN_PIPE
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from pglock_inspect.errors import PglockInspectError
 from pglock_inspect.present.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pglock_inspect.present.paper import Paper
 
@@ -35,16 +36,23 @@ def prepare() -> None:
 
 def write(text: str | bytes) -> None:
     """Write data to stdout, at once; nothing for no data. Bytes go as they are, whatever the locale."""
-    if not text:
-        return
-    try:
+    if text:
         click.echo(text, color=True, nl=False)
         click.echo()  # an unbuffered stdout tells of a closed pipe with the next write only
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Raise `OutputFailed` where stdout takes no more, or `BrokenPipeError` where nobody reads it."""
+    try:
+        yield
     except BrokenPipeError:
-        abandon_stdout()
+        _abandon_stdout()
         raise
     except OSError as error:
-        abandon_stdout()
+        if error.filename is not None or sys.stdout is None:  # it is some other file's
+            raise
+        _abandon_stdout()
         raise OutputFailed(f"the output cannot be written: {error.strerror}") from None
 
 
@@ -54,7 +62,7 @@ def talk(message: str) -> None:
         click.echo(f"{PROGRAM}: {printable(message)}", err=True)
 
 
-def abandon_stdout() -> None:
+def _abandon_stdout() -> None:
     """Keep the interpreter from trying once more, when it ends, to write what could not be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -77,7 +85,7 @@ def stdout_paper(environ: Mapping[str, str] = os.environ) -> Paper:
 
 def _width(*, terminal: bool, environ: Mapping[str, str]) -> int | None:
     columns = environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
+    if re.fullmatch("[1-9][0-9]{0,4}", columns):
         return max(int(columns), _LEAST_WIDTH)
     if not terminal:
         return None

@@ -12,7 +12,7 @@ from pglock_inspect.names.configured import key_in
 if TYPE_CHECKING:
     from pglock_inspect.model import Lock, Report
 
-_PID = re.compile(r"pid:\s*([0-9]+)", re.IGNORECASE)
+_PID = re.compile(r"pid:\s*([0-9]{1,30})", re.IGNORECASE)
 
 
 def locks_meant(report: Report, text: str) -> list[Lock]:
@@ -39,9 +39,7 @@ def pid_meant(report: Report, text: str) -> int | None:
     written = _PID.fullmatch(text.strip())
     if written:
         return int(written[1])
-    if text.isascii() and text.isdecimal() and any(lock.pid == int(text) for lock in report.locks):
-        return int(text)
-    return None
+    return next((lock.pid for lock in report.locks if lock.pid is not None and str(lock.pid) == text), None)
 
 
 def key_meant(text: str) -> AdvisoryKey | None:

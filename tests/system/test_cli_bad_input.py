@@ -15,7 +15,6 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.support.command import Pglock
     from tests.support.servers import StartServer
@@ -83,6 +82,13 @@ def test_a_bad_configuration(stray: Pglock, command: str) -> None:
     assert sentence.endswith('write a duration in quotes, like "10m"')
 
 
+@pytest.mark.parametrize("command", ["why", "kill", "identify"])
+@pytest.mark.parametrize("digits", ["9" * 5_000, "pid:" + "9" * 5_000, "1," + "9" * 5_000])
+def test_a_number_of_thousands_of_digits(pglock: Pglock, command: str, digits: str) -> None:
+    done = pglock(command, digits, *(["--dry-run"] if command == "kill" else []), code=None)
+    assert "unforeseen" not in done.stderr
+
+
 def test_a_missing_configuration(stray: Pglock) -> None:
     assert "there is no such file: correct --config" in complaint(stray, "ls", "--config", "nowhere.toml")
 
@@ -116,12 +122,24 @@ def test_an_interrupt_does_not_wait_for_a_server(stray: Pglock, silent: str, tar
     assert (looking.returncode, out, err) == (130, "", "")
 
 
-def test_closed_streams(stray: Pglock, tmp_path: Path) -> None:
-    script = 'exec "$@" >&- 2>&-'
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["check", "--dsn", "host=127.0.0.1 port=1"], 3),
+        (["key", "send_daily_digest"], 0),
+        (["ls", "--help"], 0),
+        (["nothing"], 3),
+    ],
+)
+def test_closed_streams(stray: Pglock, arguments: list[str], code: int, closed: str) -> None:
     done = subprocess.run(
-        ["sh", "-c", script, "sh", *COMMAND, "check", "--dsn", "host=127.0.0.1 port=1"],
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *arguments],
         env=stray.environment(),
-        cwd=tmp_path,
+        cwd=stray.directory,
+        capture_output=True,
+        text=True,
         check=False,
     )
-    assert done.returncode == 3
+    assert done.returncode == code
+    assert "unforeseen" not in done.stderr

@@ -196,11 +196,14 @@ def test_a_closed_pipe_is_quiet(pglock: Pglock, connect: Connect, unbuffered: st
     assert (listing.returncode, err) == (141, "")
 
 
-def test_an_output_that_takes_no_more(pglock: Pglock) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["ls"], ["--help"], ["ls", "--help"], ["--version"]])
+def test_an_output_that_takes_no_more(pglock: Pglock, arguments: list[str], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
-        command = [*COMMAND, "ls"]
+        command = [*COMMAND, *arguments]
+        environment = pglock.environment(PYTHONUNBUFFERED=unbuffered)
         done = subprocess.run(
-            command, env=pglock.environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 3
     assert done.stderr == "pglock-inspect: the output cannot be written: No space left on device\n"

@@ -43,7 +43,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ({}, False, False, 100),
         ({"TERM": "xterm", "COLUMNS": "40"}, True, True, 40),
         ({"TERM": "xterm", "COLUMNS": "3"}, True, True, 20),
-        ({"TERM": "xterm", "COLUMNS": "wide"}, True, True, 100),
+        *(
+            ({"TERM": "xterm", "COLUMNS": odd}, True, True, 100)
+            for odd in ("wide", "-5", "0", "²", "9" * 5000)
+        ),
     ],
 )
 def test_a_terminal(
