@@ -109,7 +109,7 @@ def _carry_out(watcher: Watcher, order: Order, *, yes: bool, dry_run: bool) -> E
 
 
 def _ask(order: Order) -> None:
-    if not (sys.stdin and sys.stdin.isatty()):
+    if not all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise Refused(f"nobody is there to be asked: --yes does it, --dry-run tells what ({order.sql})")
     if not click.confirm(f"{order.action.capitalize()} pid {order.pid}?", err=True):
         raise Refused("nothing was done")

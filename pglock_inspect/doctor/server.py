@@ -65,7 +65,7 @@ def reading(case: Case) -> Check:
         return Check("reading", "failure", case.report.error)
     waiting = sum(total.waiting for total in case.report.totals.values())
     held = sum(total.held for total in case.report.totals.values())
-    return Check("reading", "ok", f"{held} advisory locks held, {waiting} waiting")
+    return Check("reading", "ok", f"advisory locks: {held} held, {waiting} waiting")
 
 
 def standby(case: Case) -> Check | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -305,3 +306,12 @@ def test_colliding_jobs_are_told() -> None:
     assert found("collisions", case(replace(make_report(), jobs=jobs))).value.startswith(
         "2 jobs are configured"
     )
+
+
+def test_the_page_explains_every_check() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "commands.md").read_text()
+    table = "".join(
+        re.findall(r"^\|[^|]*\|", page.partition("## doctor")[2].partition("\n## ")[0], re.MULTILINE)
+    )
+    explained = re.findall(r"`([\w-]+)`", table)
+    assert explained == [check.name for check in examine(case())]
