@@ -4,6 +4,8 @@ VENV     ?= .venv
 VERSIONS ?= 12 13 14 15 16 17 18
 BIN      := $(VENV)/bin
 PYTEST   := $(BIN)/pytest -q
+# Tests wait more than they work. With a server of yours or a container, they share it: one after the other.
+PARALLEL := $(if $(PGLOCK_TEST_DSN)$(PGLOCK_TEST_SERVER),,-n 4 --dist worksteal)
 
 MAKEFLAGS += --no-print-directory
 .SILENT:
@@ -18,7 +20,7 @@ demo: $(VENV)/.demo ## Watch the locks of a PostgreSQL that has every kind of tr
 	$(LEASH) $(BIN)/pglock-inspect demo
 
 test: lint ## Check style, types and layers, and run the tests
-	$(PYTEST) -m 'not slow' --cov
+	$(PYTEST) $(PARALLEL) -m 'not slow' --cov
 
 test-all: ## Run what takes longer: slow tests, four versions of PostgreSQL, a container
 	$(MAKE) test-slow
@@ -35,7 +37,7 @@ test-docker: $(VENV)/.dev
 test-matrix: $(VENV)/.dev servers ## Run the tests of the SQL on PostgreSQL 12 to 18, or VERSIONS='12 18'
 	for version in $(VERSIONS); do \
 	    echo "PostgreSQL $$version:"; \
-	    PGLOCK_TEST_PG=$$version $(PYTEST) -m 'not slow' tests/postgres || exit; \
+	    PGLOCK_TEST_PG=$$version $(PYTEST) $(PARALLEL) -m 'not slow' tests/postgres || exit; \
 	done
 
 lint: $(VENV)/.dev ## Check style, types and layers
