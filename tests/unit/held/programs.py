@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -10,22 +11,12 @@ from tests.unit.held.poller import Poller
 from tests.unit.held.simulator import SHARED, Backend, Key, Server, stamp_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.unit.held.poller import Observation
 
 IN_TRANSACTIONS = Key(1, 99)
 """A key that is known to be taken at transaction level only."""
-
-KEYS = (
-    Key(1, 42),
-    IN_TRANSACTIONS,
-    Key(1, 7 << 32 | 42),  # the same low bits
-    Key(2, 7 << 32 | 42),  # and once more
-    Key(1, 42, SHARED),
-    Key(1, -1957215242 & 0xFFFFFFFF_FFFFFFFF),
-    Key(2, 42 << 32 | 7, SHARED),  # stands where the stamps of 42 do
-)
 
 _STATEMENTS: Mapping[str, str] = {
     "query": "UPDATE jobs SET done = true",
@@ -61,20 +52,40 @@ _CONTROL: Mapping[str, Callable[[Backend], None]] = {
 _ALONE = ("run", "call", "begin", "commit", "rollback", "savepoint", "rollback to", "prepare")
 """What cannot be done within a statement that runs."""
 
-_OTHERS = (
-    *("finish", "fail", "commit in procedure"),
-    *("resolve", "disconnect", "reconnect", "veil", "restart", "crash"),
-)
-_OFTEN = ("take stamped", "take again", "begin", "finish", "forge", "commit in procedure")
-_ACTIONS = (*_STATEMENTS, *_OTHERS, *_OFTEN)
 _FORGED = (0, -1, 1, -2, 2, -5, -60, -3600, 3600, -86_400, 60)
 """By how many seconds a forged stamp differs from the clock."""
-_SHORT = 20_000
-_SESSIONS = 3
+
+_CLOCK_STEPS = (2, -2, 60, -60, 3600, -3600)
+"""Seconds."""
+
+_CHOICES: Sequence[Sequence[Any]] = (
+    (
+        *_STATEMENTS,
+        *("finish", "fail", "commit in procedure", "disconnect", "reconnect", "take over", "veil"),
+        *("resolve", "restart", "crash", "step of the clock"),
+        *("poll",) * 10,
+        *("glance",) * 6,
+        *("take stamped", "take again", "take over", "reconnect", "begin", "finish", "forge"),
+    ),
+    (0, 0, 0, 0, 1, 1, 2),
+    (
+        *(Key(1, 42), Key(1, 42), Key(1, 42), IN_TRANSACTIONS, IN_TRANSACTIONS),
+        Key(1, 7 << 32 | 42),  # the same low bits
+        Key(2, 7 << 32 | 42),  # and once more
+        Key(1, 42, SHARED),
+        Key(1, -1957215242 & 0xFFFFFFFF_FFFFFFFF),
+        Key(2, 42 << 32 | 7, SHARED),  # stands where the stamps of 42 do
+    ),
+    (0, 0, 1, 700, 20_000, 300_000, 999_999, 1_000_000, 1_700_000, 5_000_000, 60_000_000, 7_200_000_000),
+    range(60),
+)
 
 
 class Step(NamedTuple):
-    """One thing that a session does after a pause (microseconds); ``number`` varies how."""
+    """What a session, or the poller, does after a pause (microseconds); ``number`` varies how.
+
+    A "poll" is all that is left of one, a "glance" its next part, with whatever comes next in between.
+    """
 
     action: str
     who: int
@@ -83,116 +94,85 @@ class Step(NamedTuple):
     number: int
 
 
-class Poll(NamedTuple):
-    """A poll, and what is done between its glances; ``missing`` sessions do not show their row."""
-
-    before_locks: tuple[Step, ...]
-    before_sessions: tuple[Step, ...]
-    before_prepared: tuple[Step, ...]
-    missing: frozenset[int]
-    torn: bool
+def _step(number: int) -> Step:
+    chosen = []
+    for choices in _CHOICES:
+        number, choice = divmod(number, len(choices))
+        chosen.append(choices[choice])
+    return Step(*chosen)
 
 
-class Episode(NamedTuple):
-    """What is done up to a poll, with a step of the clock (seconds) on the way.
+_STEPS = st.integers(0, prod(map(len, _CHOICES)) - 1).map(_step)
+PROGRAMS = st.integers(1, 60).flatmap(lambda length: st.lists(_STEPS, min_size=length, max_size=length))
 
-    A step before a server is first polled leaves no trace, nor do two that undo each other between polls.
+
+def run(program: Sequence[Step]) -> Iterator[Observation]:
+    """Yield what each poll of a program shows.
+
+    A step of the clock before a server is first polled would leave no trace, nor would two that undo each
+    other between polls.
     """
-
-    steps: tuple[Step, ...]
-    clock_step: int
-    steps_after: tuple[Step, ...]
-    pause: int
-    poll: Poll
-
-
-_PAUSES = st.one_of(st.sampled_from([0, 1, 1_000_000, 60_000_000, 7_200_000_000]), st.integers(0, 3_000_000))
-_STEPS = st.builds(
-    Step,
-    st.sampled_from(_ACTIONS),
-    st.integers(0, _SESSIONS - 1),
-    st.sampled_from(KEYS),
-    _PAUSES,
-    st.integers(0, 100),
-)
-_FEW_STEPS = st.one_of(st.just(()), st.lists(_STEPS, max_size=2).map(tuple))
-_POLLS = st.builds(
-    Poll,
-    _FEW_STEPS,
-    _FEW_STEPS,
-    _FEW_STEPS,
-    st.one_of(st.just(frozenset()), st.frozensets(st.integers(101, 103), max_size=2)),
-    st.sampled_from([False, False, False, True]),
-)
-_EPISODES = st.builds(
-    Episode,
-    st.lists(_STEPS, max_size=5).map(tuple),
-    st.sampled_from([0] * 12 + [2, -2, 3600, -3600, 60, -60]),
-    _FEW_STEPS,
-    _PAUSES,
-    _POLLS,
-)
-PROGRAMS = st.lists(_EPISODES, min_size=1, max_size=10)
-
-
-def run(program: list[Episode]) -> Iterator[Observation]:
-    """Yield what each poll of a program shows."""
     server = Server()
     poller = Poller(server)
-    polled = None
-    for episode in program:
-        for step in episode.steps:
-            _do(server, step)
-        if polled == server.started_at:
-            server.offset += episode.clock_step * 1_000_000
-        for step in episode.steps_after:
-            _do(server, step)
-        server.pass_time(episode.pause)
-        polled = server.started_at
-        yield _poll(server, poller, episode.poll)
+    poll: Iterator[Observation | None] | None = None
+    may_step = False
+    for step in [*program, Step("poll", 0, IN_TRANSACTIONS, 0, 0)]:
+        if poll is None:
+            server.pass_time(step.pause)
+        elif step.action in ("restart", "crash", "step of the clock"):
+            continue  # the end of the server would end the poll
+        if step.action == "step of the clock":
+            server.offset += _CLOCK_STEPS[step.number % len(_CLOCK_STEPS)] * 1_000_000 if may_step else 0
+            may_step = False
+        elif step.action in ("poll", "glance"):
+            poll = poll or _poll(poller, step.number)
+            for observation in poll:
+                if observation:
+                    yield observation
+                    poll, may_step = None, True
+                if step.action == "glance":
+                    break
+        else:
+            may_step = may_step and step.action != "restart"
+            _do(server, step._replace(number=step.number % 2) if poll else step)
 
 
-def _poll(server: Server, poller: Poller, poll: Poll) -> Observation:
+def _poll(poller: Poller, number: int) -> Iterator[Observation | None]:
+    """Do a poll in parts. Some sessions do not show their row."""
     poller.ask()
-    _quickly(server, poll.before_locks)
-    poller.read_locks(torn=poll.torn)
-    _quickly(server, poll.before_sessions)
-    poller.read_sessions(missing=poll.missing)
-    _quickly(server, poll.before_prepared)
+    yield None
+    poller.read_locks(torn=number % 4 == 3)
+    yield None
+    poller.read_sessions(missing=[101 + who for who, every in enumerate((3, 5, 7)) if number % every == 1])
+    yield None
     poller.read_prepared()
-    return poller.answer()
-
-
-def _quickly(server: Server, steps: tuple[Step, ...]) -> None:
-    for step in steps:
-        if step.action not in ("restart", "crash"):  # which would end the poll
-            _do(server, step._replace(pause=step.pause % _SHORT, number=step.number % 4))
+    yield poller.answer()
 
 
 def _do(server: Server, step: Step) -> None:
-    server.pass_time(step.pause)
-    pid = 101 + step.who
     if step.action in ("restart", "crash"):
-        if step.number < 20:
+        if step.number % 3 == 0:
             server.restart(after_crash=step.action == "crash")
     elif step.action == "resolve":
         server.resolve(f"transfer-{step.number % 2}")
     else:
-        backend = server.backends.get(pid) or _connect(server, step)
-        if step.action in ("disconnect", "reconnect"):
-            del server.backends[pid]
-            if step.action == "reconnect":
-                server.pass_time(step.number)
-                _connect(server, step)
-        elif step.action == "veil":
+        backend = server.backends.get(101 + step.who) or _connect(server, step)
+        if step.action == "veil":
             backend.visible = not backend.visible
+        elif step.action in ("disconnect", "reconnect", "take over"):
+            del server.backends[backend.pid]
+            server.pass_time(step.number)
+            if step.action != "disconnect":
+                other = _connect(server, step, slot=backend.slot if step.action == "take over" else None)
+                _act(server, other, step._replace(action="take stamped" if step.number % 3 else "take"))
         else:
             _act(server, backend, step)
     server.grant()
 
 
-def _connect(server: Server, step: Step) -> Backend:
-    slot = step.who if step.number % 2 else 10 + step.who
+def _connect(server: Server, step: Step, *, slot: int | None = None) -> Backend:
+    if slot is None:
+        slot = step.who if step.number % 2 else 10 + step.who
     database = 6 if step.who == 2 else 5
     return server.connect(101 + step.who, slot, database, visible=step.number % 5 != 0)
 

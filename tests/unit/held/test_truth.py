@@ -13,7 +13,7 @@ from pglock_inspect.holds import History, fold, held, waited
 from pglock_inspect.model import Held, Name, seconds_between
 from pglock_inspect.names import NameBook
 from pglock_inspect.stamps import settle_stamps
-from tests.unit.held.programs import IN_TRANSACTIONS, PROGRAMS, Episode, run
+from tests.unit.held.programs import IN_TRANSACTIONS, PROGRAMS, Step, run
 from tests.unit.held.simulator import instant_of
 
 if TYPE_CHECKING:
@@ -165,20 +165,20 @@ def _conclusions(history: History) -> object:
     return told, {(_id(group, key), reason) for group, key, reason in history.stamp_mismatches}
 
 
-def check(program: list[Episode]) -> None:
+def check(program: list[Step]) -> None:
     trial = Trial()
     for observation in run(program):
         trial.poll(observation)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(PROGRAMS)
-def test_what_is_reported_of_an_age_is_true(program: list[Episode]) -> None:
+def test_what_is_reported_of_an_age_is_true(program: list[Step]) -> None:
     check(program)
 
 
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
 @given(PROGRAMS)
-def test_what_is_reported_of_an_age_is_true_at_length(program: list[Episode]) -> None:
+def test_what_is_reported_of_an_age_is_true_at_length(program: list[Step]) -> None:
     check(program)
