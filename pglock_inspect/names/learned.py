@@ -119,7 +119,9 @@ def recognise(
 ) -> dict[int, tuple[str, str]]:
     """Return the text and the scheme that make keys of ``wanted``, as far as the words do."""
     found: dict[int, tuple[str, str]] = {}
-    if not words.texts:
+    if objsubid != _PAIR and len(wanted) <= _FEW:
+        wanted = frozenset(key for key in wanted if abs(signed(key, 64)) >= _HAND_PICKED)
+    if not words.texts or not wanted:
         return found
     sizes = frozenset(map(_is_small, wanted)) if len(wanted) <= _FEW else frozenset((True, False))
     for schemes in _fitting(objsubid == _PAIR, sizes, first):
