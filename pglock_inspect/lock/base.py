@@ -13,10 +13,11 @@ from weakref import ReferenceType, ref
 
 import psycopg
 
+from pglock_inspect.deadline import within
 from pglock_inspect.errors import AlreadyHeld, LockLost, LockTimeout, NotAPsycopgConnection
 from pglock_inspect.lock.session import SessionLevel
 from pglock_inspect.lock.transaction import TransactionLevel
-from pglock_inspect.lock.wire import AnyConnection, end_session, refuse_after_fork, within
+from pglock_inspect.lock.wire import AnyConnection, end_session, refuse_after_fork
 from pglock_inspect.schemes import codec_of, key_of
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from itertools import count
-from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from psycopg.abc import PQGen
     from psycopg.pq.abc import PGconn, PGresult
 
-T = TypeVar("T")
 AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 _MOST_PREPARED = 100  # on one connection
@@ -66,21 +64,6 @@ def _results(connection: AnyConnection) -> PQGen[list[PGresult]]:
     if results[-1].status == ExecStatus.FATAL_ERROR:
         raise psycopg.errors.error_from_result(results[-1], encoding=connection.info.encoding)
     return results
-
-
-def within(seconds: float, question: PQGen[T]) -> PQGen[T]:
-    """Give up on a question after a time; psycopg resumes a waiting generator ten times a second."""
-    deadline = monotonic() + seconds
-    try:
-        wanted = next(question)
-        while True:
-            ready = yield wanted
-            if not ready and monotonic() >= deadline:
-                raise psycopg.OperationalError(f"the server did not answer within {seconds:g} s")
-            wanted = question.send(ready)
-    except StopIteration as end:
-        answer: T = end.value
-        return answer
 
 
 def refuse_unless_idle(pgconn: PGconn) -> None:

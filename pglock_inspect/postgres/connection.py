@@ -5,19 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import pq
+from psycopg import pq, waiting
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
-from pglock_inspect.errors import BadConnectionString
+from pglock_inspect.deadline import within
+from pglock_inspect.errors import BadConnectionString, ServerFailure
 from pglock_inspect.postgres.failures import bad_conninfo, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from psycopg.abc import PQGen
+
+T = TypeVar("T")
 
 APPLICATION_NAME = "pglock-inspect"
 
@@ -33,6 +38,22 @@ _PARAMETERS: Mapping[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+_PATIENCE = 30.0  # seconds for one answer; a frozen server's kernel goes on to acknowledge what it gets
+
+
+class _Session(psycopg.Connection[Any]):
+    """A connection that waits neither forever nor, after Ctrl-C, for a cancellation.
+
+    Its statements end by their own time-outs, and with it.
+    """
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Return what a generator of psycopg's returns; close the session that it is given up in."""
+        try:
+            return waiting.wait(within(timeout or _PATIENCE, gen), self.pgconn.socket, interval=interval)
+        except (psycopg.errors.ConnectionTimeout, KeyboardInterrupt):
+            self.close()
+            raise
 
 
 def connect(dsn: str) -> psycopg.Connection[Any]:
@@ -45,7 +66,7 @@ def connect(dsn: str) -> psycopg.Connection[Any]:
     """
     given = parse(dsn)
     try:
-        connection = psycopg.Connection[Any].connect(
+        connection = _Session.connect(
             dsn,
             autocommit=True,
             application_name=APPLICATION_NAME,
@@ -54,6 +75,11 @@ def connect(dsn: str) -> psycopg.Connection[Any]:
         )
     except psycopg.Error as error:
         raise failure_of(error, f"connect to {where(dsn)}", connecting=True) from None
+    except UnicodeError:  # psycopg looks the host up itself
+        raise ServerFailure(
+            f"cannot connect to {where(dsn)}: that is no name of a host; correct the connection string",
+            "connect",
+        ) from None
     adapters = connection.adapters
     for raw in ("text", "name", adapters.types["int8"].array_oid):
         adapters.register_loader(raw, ByteaBinaryLoader)
@@ -70,9 +96,16 @@ def parse(dsn: str) -> Mapping[str, Any]:
             f"the connection string cannot be read: {bad_conninfo(error)}; "
             "write postgresql://user@host:port/database or host=… port=… dbname=…"
         ) from None
-    # Of user:pa/ss@host, a URL whose password is not encoded, libpq takes "pa" for the port.
-    if _NO_PORT.search(str(parameters.get("port") or "")) or _NO_HOST.search(
-        str(parameters.get("host") or "")
+    except UnicodeError:
+        raise BadConnectionString(
+            "the connection string cannot be read: it is not UTF-8; write it anew"
+        ) from None
+    # Of user:pa/ss@host, a URL whose password is not encoded, libpq takes "pa" for the port, and of
+    # user:12/ss@host the rest for the database.
+    if (
+        _NO_PORT.search(str(parameters.get("port") or ""))
+        or _NO_HOST.search(str(parameters.get("host") or ""))
+        or ("@" in str(parameters.get("dbname") or "") and "://" in dsn and "%40" not in dsn)
     ):
         raise BadConnectionString(
             "the connection string cannot be read: it has no host or no port where they belong; in a URL, "
@@ -82,13 +115,18 @@ def parse(dsn: str) -> Mapping[str, Any]:
 
 
 def where(dsn: str) -> str:
-    """Return host:port that a connection string leads to, or the directory of its socket."""
+    """Return host:port that a connection string leads to, or the directory of its socket.
+
+    The name of a service stands for what its file says.
+    """
     defaults = {
         option.keyword.decode(): option.val.decode() for option in pq.Conninfo.get_defaults() if option.val
     }
     parameters = {**defaults, **{name: str(value) for name, value in parse(dsn).items()}}
-    host = parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOSTADDR") or "localhost"
-    return address(host, parameters.get("port") or "5432")
+    host = parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOSTADDR")
+    if not host and "service" in parameters:
+        return f"service {parameters['service']}"
+    return address(host or "localhost", parameters.get("port") or "5432")
 
 
 def address(host: str, port: str | int) -> str:

@@ -31,7 +31,13 @@ _BY_TEXT: tuple[tuple[FailureReason, re.Pattern[str]], ...] = (
     ("timeout", re.compile(r"timeout|timed out|canceling statement due to", re.IGNORECASE)),
 )
 _PREAMBLE = re.compile(
-    r"^consuming input failed: |^connection failed: (?:connection to server (?:at|on socket) .*? failed: )?"
+    r"^consuming input failed: "
+    r"|^connection (?:failed|is bad): (?:connection to server (?:at|on socket) .*? failed: )?"
+)
+# What a connection string, a service file or a PG* variable asks for, and libpq or this server does not have.
+_ASKED = re.compile(
+    r"connection is bad: (?!connection to server)|bad value for|parameter \"|SSL was required|requirement \""
+    r"|(?:is|is not) in hot standby|session is (?:not )?read-only|could not match \d+ port"
 )
 _BY_CLASS: tuple[tuple[FailureReason, tuple[type[Exception], ...]], ...] = (
     ("timeout", (pg.ConnectionTimeout, pg.QueryCanceled, pg.LockNotAvailable)),
@@ -51,7 +57,8 @@ _ADVICE: dict[FailureReason, str] = {
 def failure_of(error: psycopg.Error, action: str, *, connecting: bool) -> ServerFailure:
     """Return what to raise for an error of psycopg while trying to do ``action``."""
     reason = _reason(error, connecting=connecting)
-    return ServerFailure(f"cannot {action}: {_said(error)}; {_advice(reason, error)}", reason)
+    advice = _advice(reason, error, connecting=connecting)
+    return ServerFailure(f"cannot {action}: {_said(error)}; {advice}", reason)
 
 
 def _reason(error: psycopg.Error, *, connecting: bool) -> FailureReason:
@@ -71,9 +78,14 @@ def _reason(error: psycopg.Error, *, connecting: bool) -> FailureReason:
     return "connect" if lost else "other"
 
 
-def _advice(reason: FailureReason, error: psycopg.Error) -> str:
-    if "does not exist" in str(error) and "database" in str(error):
+def _advice(reason: FailureReason, error: psycopg.Error, *, connecting: bool) -> str:
+    text = str(error)
+    if "does not exist" in text and "database" in text:
         return "check the name of the database (psql -l lists them)"
+    if "not currently accepting connections" in text:
+        return "connect to another database: the locks of all are seen from each"
+    if connecting and _ASKED.search(text):
+        return "correct the connection string or the PG* variables"
     return _ADVICE[reason]
 
 

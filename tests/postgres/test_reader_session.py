@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -12,7 +13,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from pglock_inspect.errors import BadConnectionString, ServerFailure
-from pglock_inspect.postgres import Reader
+from pglock_inspect.postgres import Reader, connection
+from tests.support.proxy import Proxy
 from tests.support.snapshots import key, keys_of, sleep_before_activity
 from tests.support.waiting import wait_until
 
@@ -143,6 +145,8 @@ def test_it_says_where_it_arrived(start_server: StartServer) -> None:
         ("hots=localhost", "invalid connection option"),
         ("password=geheim hots=localhost", "invalid connection option"),
         ("postgresql://user:geheim@[::1/app", "matching"),
+        ("postgresql://user:12/geheim@localhost/app", "no host or no port"),
+        ("host=localhost password=geheim\udcff", "not UTF-8"),
     ],
 )
 def test_a_bad_connection_string_is_not_repeated(dsn: str, said: str) -> None:
@@ -223,10 +227,29 @@ def test_an_unknown_database_or_role_is_named(
     assert is_one_sentence(error)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"host": "a" * 100}, "that is no name of a host; correct the connection string"),
+        ({"host": "", "service": "nowhere"}, "to service nowhere: "),
+        ({"sslmode": "maybe"}, ": invalid sslmode value"),
+        ({"port": "99999"}, ": invalid port number"),
+        ({"connect_timeout": "soon"}, ": bad value for connect_timeout"),
+        ({"options": "-c nothing=1"}, 'unrecognized configuration parameter "nothing"'),
+        ({"target_session_attrs": "standby"}, "not in hot standby mode"),
+    ],
+)
+def test_what_is_asked_for_and_not_to_be_had(server: Server, parameters: dict[str, str], said: str) -> None:
+    error = failure(server.dsn(**parameters))
+    assert said in str(error)
+    assert "; correct the connection string" in str(error)
+    assert is_one_sentence(error)
+
+
 def test_a_database_that_takes_no_connections(janitor: Connection, database: str, server: Server) -> None:
     janitor.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false".encode())
     error = failure(server.dsn(dbname=database))
-    assert "is not currently accepting connections" in str(error)
+    assert "is not currently accepting connections; connect to another database" in str(error)
     assert is_one_sentence(error)
 
 
@@ -238,6 +261,20 @@ def test_a_session_that_is_ended_raises_once_and_says_so(dsn: str, janitor: Conn
             wait_until(lambda: reader.read() is None, "the session is gone")
     assert raised.value.reason == "connect"
     assert is_one_sentence(raised.value)
+
+
+def test_a_server_that_falls_silent_is_given_up(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_PATIENCE", 0.3)
+    with Proxy(dsn) as proxy, Reader(proxy.dsn) as reader:
+        reader.read()
+        proxy.frozen = True
+        began = time.monotonic()
+        with pytest.raises(ServerFailure, match=r"did not answer within 0\.3 s") as raised:
+            reader.read()
+        assert time.monotonic() - began < 3
+        assert raised.value.reason == "timeout"
+        assert is_one_sentence(raised.value)
+        assert not reader.usable
 
 
 def test_a_statement_that_takes_too_long_is_given_up(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import sys
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self
@@ -15,10 +16,14 @@ if TYPE_CHECKING:
 
 
 class Proxy:
-    """`round_trips` counts how often a client speaks up again after the server has answered."""
+    """`round_trips` counts how often a client speaks up again after the server has answered.
+
+    A `frozen` proxy forwards nothing; it freezes by itself once `frozen_after` round trips have begun.
+    """
 
     round_trips = 0
     frozen = False
+    frozen_after = sys.maxsize
 
     def __init__(self, dsn: str) -> None:
         server = conninfo_to_dict(dsn)
@@ -92,6 +97,7 @@ class Proxy:
                         return
                     if source is client:
                         self.round_trips += answered
+                        self.frozen |= self.round_trips >= self.frozen_after
                     answered = source is server
                 if self._closing:
                     return

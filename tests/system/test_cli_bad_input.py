@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.support.command import COMMAND
+from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -119,6 +120,19 @@ def test_an_interrupt_does_not_wait_for_a_server(stray: Pglock, silent: str, tar
     wait_until(lambda: len(psutil.Process(looking.pid).net_connections()) == targets, "it has connected")
     looking.send_signal(signal.SIGINT)
     out, err = looking.communicate(timeout=5)
+    assert (looking.returncode, out, err) == (130, "", "")
+
+
+@pytest.mark.parametrize("command", ["ls", "check", "why 1", "kill 1", "doctor"])
+def test_an_interrupt_does_not_wait_for_a_server_that_fell_silent(
+    stray: Pglock, dsn: str, command: str
+) -> None:
+    with Proxy(dsn) as proxy:
+        proxy.frozen_after = 2  # it lets them in
+        looking = stray.start(*command.split(), "--dsn", proxy.dsn)
+        wait_until(lambda: proxy.frozen, "it has connected")
+        looking.send_signal(signal.SIGINT)
+        out, err = looking.communicate(timeout=5)
     assert (looking.returncode, out, err) == (130, "", "")
 
 
