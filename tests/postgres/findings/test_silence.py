@@ -40,6 +40,16 @@ def test_a_lock_of_an_idle_session_that_went_on_is_leaked(connect: Connect, watc
     soon(watch(Job("nightly", limits=SHORT)), "leaked", pid=pid, severity="warning")
 
 
+def test_a_lock_that_nobody_configured_is_leaked_under_its_learned_name(
+    connect: Connect, watch: Watch
+) -> None:
+    worker, watcher = connect(), watch()
+    worker.execute(TAKE)
+    await_lock(watcher, worker)
+    worker.execute("COMMIT")
+    assert soon(watcher, "leaked", pid=worker.info.backend_pid).job == "nightly"
+
+
 @pytest.mark.parametrize(
     "then",
     [

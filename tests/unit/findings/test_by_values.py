@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +11,18 @@ from pglock_inspect.findings import judge
 from pglock_inspect.model import Job, OtherWait, RuleSettings
 from pglock_inspect.runs import note_runs
 from pglock_inspect.waits import note_waits
-from tests.support.polls import SERVER, at, lock_rows, packed, scene, session, snapshot, waiting, watched
+from tests.support.polls import (
+    SERVER,
+    at,
+    lock_rows,
+    packed,
+    prepared,
+    scene,
+    session,
+    snapshot,
+    waiting,
+    watched,
+)
 
 if TYPE_CHECKING:
     from pglock_inspect.findings import Scene
@@ -138,15 +149,17 @@ def test_the_wait_of_another_statement_is_another_wait() -> None:
     assert not found(_with_waits(_blocked(0), _blocked(9), _blocked(11, query_start=10)), "holder-blocked")
 
 
-def _build(holder_state: str | None, behind: int = 2) -> Scene:
+def _build(
+    holder_state: str | None, behind: int = 2, locktype: str = "virtualxid", holder: int | None = 1
+) -> Scene:
     """An index build whose text is hidden, behind session 2, which waits for a lock of session 1."""
     return scene(
         snapshot(
             0,
-            lock_rows(1, 7),
+            lock_rows(holder, 7),
             waiting(2, 7, since=-5),
             sessions=[session(1, holder_state, state_change=-60), session(2, None), session(3, None)],
-            other_waits=(OtherWait(3, "virtualxid", "ShareLock", at(-4)),),
+            other_waits=(OtherWait(3, locktype, "ShareLock", at(-4)),),
             blocking={3: (behind,)},
         ),
         jobs=[NIGHTLY],
@@ -158,8 +171,11 @@ def test_a_hidden_deadlock_shows_where_statements_are_hidden() -> None:
     assert finding.evidence == "pid 3 waits for 4 s; pid 2 waits for 5 s; pid 1 idle for 1 min"
 
 
-def test_an_index_build_behind_somebody_else_is_no_deadlock() -> None:
-    assert not found(_build("idle", behind=4), "hidden-deadlock")
+@pytest.mark.parametrize("other", [{"behind": 4}, {"locktype": "relation"}, {"holder": None}], ids=str)
+def test_a_wait_for_somebody_else_or_for_a_table_or_a_prepared_transaction_is_no_deadlock(
+    other: dict[str, Any],
+) -> None:
+    assert not found(_build("idle", **other), "hidden-deadlock")
 
 
 @pytest.mark.parametrize("state", ["active", None])
@@ -197,6 +213,34 @@ def test_one_name_in_one_transaction_after_another_is_no_pooler() -> None:
         for n in range(3)
     ]
     assert not found(scene(*polls, jobs=[NIGHTLY]), "pooler")
+
+
+@pytest.mark.parametrize("state", ["idle", "idle in transaction"])
+def test_silence_from_before_a_step_of_the_clock_is_not_measured(state: str) -> None:
+    silent = session(1, state, state_change=-4000, query="SELECT 1")
+    polls = [
+        snapshot(seconds, lock_rows(1, 7), sessions=[silent], clock=clock)
+        for seconds, clock in ((0, 0), (7200, 1))
+    ]
+    rules = {"leaked", "idle-in-transaction", "no-heartbeat", "stale"}
+    jobs = [replace(NIGHTLY, heartbeat=30)]
+    before, after = (judge(scene(*polls[:number], jobs=jobs)) for number in (1, 2))
+    assert rules & {finding.rule for finding in before} > {"no-heartbeat", "stale"}
+    assert not rules & {finding.rule for finding in after}
+
+
+def test_a_prepared_transaction_owes_no_beat() -> None:
+    rows = lock_rows(None, 7, transaction="5/44")
+    one = scene(
+        snapshot(0, rows, prepared={"5/44": prepared("payout-17", -4000)}),
+        jobs=[replace(NIGHTLY, heartbeat=30)],
+    )
+    assert {finding.rule for finding in judge(one)} == {"prepared", "stale"}
+
+
+def test_a_replica_on_a_connection_of_its_own_leaks_nothing() -> None:
+    replica = session(1, "idle", state_change=-4000, query="SELECT 1", backend_type="walsender")
+    assert not found(scene(snapshot(0, lock_rows(1, 7), sessions=[replica])), "leaked")
 
 
 def test_a_rule_may_be_off_or_of_another_severity() -> None:
