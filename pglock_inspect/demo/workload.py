@@ -67,7 +67,8 @@ class Workload:
     ) -> None:
         self._loop.call_soon_threadsafe(self._playing.cancel)
         self._thread.join(_PATIENCE)
-        self._loop.close()
+        if not self._thread.is_alive():  # else the end of the server will end it
+            self._loop.close()
 
     def dsn(self, **parameters: str) -> str:
         """Return a connection string for the database of the scene."""

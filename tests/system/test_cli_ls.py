@@ -94,7 +94,7 @@ def test_a_waiter_that_only_queues_stands_behind_another(
     first, second = connect(), connect()
     begin_waiting(first, "SELECT pg_advisory_lock(7)", janitor)
     begin_waiting(second, "SELECT pg_advisory_lock_shared(7)", janitor)
-    heading, *rows = pglock("ls").stdout.splitlines()[2:5]
+    heading, *rows = pglock("ls").stdout.splitlines()[2:6]
     start = heading.index("BLOCKED BY")
     (row,) = (row for row in rows if str(second.info.backend_pid) in row[:start].split())
     assert row[start:].startswith(f"behind {first.info.backend_pid}  ")
