@@ -138,7 +138,7 @@ def _process(rows: LockRows, pid: int | None) -> tuple[object, ...]:
 def _unchanged(
     earlier: Sequence[HoldGroup], snapshot: Snapshot, history: History
 ) -> tuple[list[HoldGroup], Sequence[LockRows], Sequence[HoldGroup]]:
-    """Return the groups that are as they were, whose rows and session are the very objects of the last poll.
+    """Return the groups whose rows are the very objects of the last poll, while their sessions go on.
 
     And the other rows of the snapshot, and the other groups.
     """
@@ -149,12 +149,30 @@ def _unchanged(
     changed: list[LockRows] = []
     for rows in snapshot.locks:
         groups = by_rows.get(rows)
-        session = groups[0].session if groups else None
-        if session is not None and session is _session_of(rows, snapshot, history.snapshot):
-            unchanged += by_rows.pop(rows)
+        session = _session_of(rows, snapshot, history.snapshot) if groups else None
+        if groups and session and _goes_on(groups, session):
+            unchanged += (
+                group if group.session is session else replace(group, session=session)
+                for group in by_rows.pop(rows)
+            )
         else:
             changed.append(rows)
     return unchanged, changed, [group for groups in by_rows.values() for group in groups]
+
+
+def _goes_on(groups: Sequence[HoldGroup], session: Session) -> bool:
+    """Whether of the session of some groups nothing but its state has changed, and nothing is to be noted."""
+    before = groups[0].session
+    if before is not session and (
+        before is None
+        or not groups[0].rows.granted
+        or before.backend_start != session.backend_start
+        or before.xact_start != session.xact_start
+        or before.application_name != session.application_name
+    ):
+        return False
+    name = session.application_name
+    return not name or session.state != "idle" or all(name in group.applications for group in groups)
 
 
 def _by_process(groups: Iterable[HoldGroup]) -> Mapping[tuple[object, ...], Sequence[HoldGroup]]:

@@ -48,6 +48,8 @@ class Process(NamedTuple):
     waits_for: int | None
     known: bool
     seen: bool
+    application: str
+    late: bool
 
 
 KEYS = st.frozensets(st.integers(1, 6), max_size=4)
@@ -61,6 +63,8 @@ PROCESSES = st.builds(
     waits_for=st.none() | st.integers(7, 8),
     known=st.sampled_from([True, True, True, False]),  # to this role
     seen=st.sampled_from([True, True, True, False]),  # it may be gone when sessions are read
+    application=st.sampled_from(["worker", "web"]),
+    late=st.booleans(),  # in the state that it is in, since after the locks were read
 )
 POLLS = st.lists(st.dictionaries(st.integers(1, 3), PROCESSES, max_size=3), min_size=1, max_size=6)
 
@@ -80,7 +84,8 @@ def polled(number: int, processes: dict[int, Process]) -> Snapshot:
                 one.state if one.known else None,
                 backend_start=-100 + one.holder if one.known else None,
                 xact_start=-50 + one.transaction if one.known and one.transaction else None,
-                state_change=2 * number - 1 if one.known else None,
+                state_change=2 * number + (0.1 if one.late else -1) if one.known else None,
+                application_name=one.application,
                 backend_type="client backend" if one.known else None,
             )
             sessions.append(shown)
@@ -109,6 +114,8 @@ def told(history: History) -> dict[object, object]:
             held(group, history, scope_of(group, key)),
             waited(group, history),
             group.session,
+            group.applications,
+            (group.backend_start, group.xact_start),
         )
         for group in history.groups
         for key in group.keys
@@ -422,7 +429,7 @@ def test_a_new_book_names_what_is_held_already() -> None:
 def test_thousands_of_keys_that_stay_are_not_looked_at_again() -> None:
     """What did not change is the same group again, so that it costs nothing."""
     rows = lock_rows(1, *range(10_000))
-    worker = session(1)
+    worker = session(1, state_change=-1)
     first = watched(snapshot(0, rows, sessions=[worker]))
     second = fold(first, snapshot(2, rows, sessions=[worker]), first.book or BOOK)
     assert only(second) is only(first)
