@@ -24,14 +24,14 @@ class Overdue(NamedTuple):
 
 
 def overdue(scene: Scene) -> Iterator[Overdue]:
-    """Yield the jobs that should have been seen, of those whose runs are long enough for polling to see.
+    """Yield the jobs that should have been seen: only those with ``min_held`` are watched without a gap.
 
     What is known of runs follows each step of the server's clock, so that nothing of it is void.
     """
     now = scene.snapshot.taken_at
     for job in scene.jobs:
         runs = scene.runs.get(job.name)
-        if job.every is None or job.min_held is None or runs is None:
+        if job.every is None or runs is None:
             continue
         watched = seconds_between(runs.watched_since, now)
         held_ago = None if runs.last_held is None else seconds_between(runs.last_held, now)

@@ -60,14 +60,13 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
 
 def _kept_for(scene: Scene, session: Session) -> float | None:
     """Return for how long a session has had its snapshot or its transaction id at the least."""
-    wait = scene.wait_of(session.pid)
-    if wait:
-        return wait.seconds
     if session.idle:
         return scene.age(session.state_change)
-    if session.query_start is None or not session.query or not _ONE_SNAPSHOT.fullmatch(session.query):
-        return None
-    return scene.age(max(session.query_start, session.xact_start or session.query_start))
+    wait, statement = scene.wait_of(session.pid), None
+    if session.query_start and session.query and _ONE_SNAPSHOT.fullmatch(session.query):
+        statement = scene.age(max(session.query_start, session.xact_start or session.query_start))
+    ages = (wait.seconds if wait else None, statement)
+    return max((age for age in ages if age is not None), default=None)
 
 
 VACUUM_HELD_BACK = Rule("vacuum-held-back", find, threshold=3600, unit="seconds")

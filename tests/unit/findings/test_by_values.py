@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pglock_inspect.findings import judge
-from pglock_inspect.model import Job, OtherWait, RuleSettings
+from pglock_inspect.model import Job, Limits, OtherWait, RuleSettings
 from pglock_inspect.runs import note_runs
 from pglock_inspect.waits import note_waits
 from tests.support.polls import (
@@ -83,6 +83,28 @@ def test_how_long_a_statement_keeps_its_snapshot_follows_from_its_text(
 ) -> None:
     busy = session(1, "active", query=query, query_start=-9000, xact_start=xact_start, xmin_age=1)
     assert len(found(scene(snapshot(0, lock_rows(1, 7), sessions=[busy])), "vacuum-held-back")) == number
+
+
+@pytest.mark.parametrize("query", ["SELECT 1; SELECT pg_advisory_lock(7)", None])
+def test_a_waiter_keeps_its_snapshot_for_as_long_as_it_waits(query: str | None) -> None:
+    waiter = session(2, "active", query=query, query_start=-9000, xmin_age=1)
+    one = scene(snapshot(0, lock_rows(1, 7), waiting(2, 7, since=-3700), sessions=[session(1), waiter]))
+    (finding,) = found(one, "vacuum-held-back")
+    assert finding.summary.endswith("has kept VACUUM from removing dead rows for at least 1 h 1 min")
+
+
+def test_a_wait_that_is_not_known_to_last_is_not_long() -> None:
+    rows = lock_rows(1, 7), waiting(2, 7, since=None)
+    assert not found(scene(snapshot(0, *rows), limits=Limits(max_wait=0)), "waiting-long")
+    (finding,) = found(
+        scene(snapshot(0, *rows), snapshot(5, *rows), limits=Limits(max_wait=5)), "waiting-long"
+    )
+    assert ": pid 2 has waited for 5 s, allowed are 5 s; held by pid 1" in finding.summary
+
+
+def test_a_job_may_have_long_runs_and_no_schedule() -> None:
+    job = replace(NIGHTLY, min_held=1000)
+    assert not judge(_with_runs(job, snapshot(0), snapshot(90)))
 
 
 def test_the_key_of_an_extension_is_not_taken_for_a_number() -> None:
@@ -218,14 +240,16 @@ def test_one_name_in_one_transaction_after_another_is_no_pooler() -> None:
 @pytest.mark.parametrize("state", ["idle", "idle in transaction"])
 def test_silence_from_before_a_step_of_the_clock_is_not_measured(state: str) -> None:
     silent = session(1, state, state_change=-4000, query="SELECT 1")
+    rows = lock_rows(1, 7), lock_rows(None, 8, transaction="5/44")
+    ended = {"5/44": prepared("payout-17", -4000)}
     polls = [
-        snapshot(seconds, lock_rows(1, 7), sessions=[silent], clock=clock)
+        snapshot(seconds, *rows, sessions=[silent], prepared=ended, clock=clock)
         for seconds, clock in ((0, 0), (7200, 1))
     ]
-    rules = {"leaked", "idle-in-transaction", "no-heartbeat", "stale"}
+    rules = {"leaked", "idle-in-transaction", "no-heartbeat", "stale", "prepared"}
     jobs = [replace(NIGHTLY, heartbeat=30)]
     before, after = (judge(scene(*polls[:number], jobs=jobs)) for number in (1, 2))
-    assert rules & {finding.rule for finding in before} > {"no-heartbeat", "stale"}
+    assert rules & {finding.rule for finding in before} > {"no-heartbeat", "stale", "prepared"}
     assert not rules & {finding.rule for finding in after}
 
 
