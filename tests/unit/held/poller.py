@@ -22,7 +22,7 @@ class Truth(NamedTuple):
     """What is true of a lock as of the moment that its snapshot is about.
 
     ``age`` is in seconds; ``holder`` is the owner's serial. ``stamp`` is the true one, None where that is not
-    held; ``rivals`` are the other locks and stamps that it could be confused with.
+    held; ``rivals`` are how many other locks and stamps a stamp could be confused with.
     """
 
     age: float
@@ -32,10 +32,11 @@ class Truth(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """A snapshot, and what is true of the locks in it."""
+    """A snapshot, what is true of the locks in it, and whose row each pid shows: the session's serial."""
 
     snapshot: Snapshot
     holds: Mapping[HoldId, Truth]
+    seen: Mapping[int, int]
 
 
 class Poller:
@@ -79,6 +80,7 @@ class Poller:
     def read_sessions(self, *, missing: Container[int] = ()) -> None:
         """Read all sessions but those of the ``missing`` pids."""
         before, self._sessions = self._sessions, {}
+        self._seen = {pid: it.serial for pid, it in self._server.backends.items() if pid not in missing}
         for backend in self._server.backends.values():
             if backend.pid not in missing:
                 session = _session(backend)
@@ -103,7 +105,7 @@ class Poller:
             sessions=self._sessions,
             prepared=self._prepared,
         )
-        return Observation(snapshot, self._holds)
+        return Observation(snapshot, self._holds, self._seen)
 
     def _process(self, owner: Owner, held: Holding, *, before: bool) -> tuple[int | None, str]:
         if isinstance(owner, Backend):
@@ -113,14 +115,18 @@ class Poller:
         being_prepared = owner.since >= self._taken
         return owner.pid if before and being_prepared else None, owner.virtual_transaction
 
-    def _truth(self, hold: HoldId, owner: Owner, key: Key, shown: Container[HoldId]) -> Truth:
+    def _truth(
+        self, hold: HoldId, owner: Owner, key: Key, shown: Mapping[HoldId, tuple[Owner, Key]]
+    ) -> Truth:
+        process = [other for other_hold, (_, other) in shown.items() if other_hold[:2] == hold[:2]]
         stamp = owner.true_stamp(key)
-        if stamp and (*hold[:2], *stamp) not in shown:
-            stamp = None
-        about = sum(other.low == key.low for other in owner.locks)
-        stamps = sum(s.is_pair_in_share_mode and s.packed >> 32 == key.low for s in owner.locks)
+        locks = sum(other.low == key.low for other in process)
+        stamps = sum(other.packed >> 32 == key.low and self._server.may_be_stamp(other) for other in process)
         return Truth(
-            max(0, self._taken - owner.locks[key].since) / 1e6, owner.serial, stamp, about + stamps - 2
+            age=max(0, self._taken - owner.locks[key].since) / 1e6,
+            holder=owner.serial,
+            stamp=stamp if stamp in process else None,
+            rivals=locks + stamps - 2,
         )
 
     def _lock_rows(self, row: _Row, keys: frozenset[int], before: Mapping[object, LockRows]) -> LockRows:

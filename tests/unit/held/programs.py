@@ -58,27 +58,23 @@ _FORGED = (0, -1, 1, -2, 2, -5, -60, -3600, 3600, -86_400, 60)
 _CLOCK_STEPS = (2, -2, 60, -60, 3600, -3600)
 """Seconds."""
 
-_CHOICES: Sequence[Sequence[Any]] = (
-    (
-        *_STATEMENTS,
-        *("finish", "fail", "commit in procedure", "disconnect", "reconnect", "take over", "veil"),
-        *("resolve", "restart", "crash", "step of the clock"),
-        *("poll",) * 10,
-        *("glance",) * 6,
-        *("take stamped", "take again", "take over", "reconnect", "begin", "finish", "forge"),
-    ),
-    (0, 0, 0, 0, 1, 1, 2),
-    (
-        *(Key(1, 42), Key(1, 42), Key(1, 42), IN_TRANSACTIONS, IN_TRANSACTIONS),
-        Key(1, 7 << 32 | 42),  # the same low bits
-        Key(2, 7 << 32 | 42),  # and once more
-        Key(1, 42, SHARED),
-        Key(1, -1957215242 & 0xFFFFFFFF_FFFFFFFF),
-        Key(2, 42 << 32 | 7, SHARED),  # stands where the stamps of 42 do
-    ),
-    (0, 0, 1, 700, 20_000, 300_000, 999_999, 1_000_000, 1_700_000, 5_000_000, 60_000_000, 7_200_000_000),
-    range(60),
+_ACTIONS = (
+    *_STATEMENTS,
+    *("finish", "fail", "commit in procedure", "disconnect", "reconnect", "take over", "veil"),
+    *("resolve", "restart", "crash", "step of the clock"),
 )
+_KEYS = (
+    Key(1, 42),
+    IN_TRANSACTIONS,
+    Key(1, 7 << 32 | 42),  # the same low bits
+    Key(2, 7 << 32 | 42),  # and once more
+    Key(1, 42, SHARED),
+    Key(1, -1957215242 & 0xFFFFFFFF_FFFFFFFF),
+    Key(2, 42 << 32 | 7, SHARED),  # stands where the stamps of 42 do
+)
+_WHO = (0, 0, 0, 0, 1, 1, 2)
+_PAUSES = (0, 0, 1, 700, 20_000, 300_000, 999_999, 1_000_000, 1_700_000, 5_000_000, 60_000_000, 7_200_000_000)
+_NUMBERS = range(60)
 
 
 class Step(NamedTuple):
@@ -94,16 +90,24 @@ class Step(NamedTuple):
     number: int
 
 
-def _step(number: int) -> Step:
+@st.composite
+def programs(draw: st.DrawFn) -> list[Step]:
+    """Programs of a few kinds of steps each, so that these meet each other often."""
+    kinds = draw(st.lists(st.sampled_from(_ACTIONS), min_size=1, max_size=8, unique=True))
+    actions = ("take", *kinds, *("poll",) * len(kinds), *("glance",) * (len(kinds) // 2))
+    keys = draw(st.lists(st.sampled_from(_KEYS), min_size=1, max_size=3, unique=True))
+    choices: tuple[Sequence[Any], ...] = (actions, _WHO, keys, _PAUSES, _NUMBERS)
+    numbers = st.integers(0, prod(map(len, choices)) - 1)
+    length = draw(st.integers(1, 50))
+    return [_step(number, choices) for number in draw(st.lists(numbers, min_size=length, max_size=length))]
+
+
+def _step(number: int, choices: Sequence[Sequence[Any]]) -> Step:
     chosen = []
-    for choices in _CHOICES:
-        number, choice = divmod(number, len(choices))
-        chosen.append(choices[choice])
+    for options in choices:
+        number, choice = divmod(number, len(options))
+        chosen.append(options[choice])
     return Step(*chosen)
-
-
-_STEPS = st.integers(0, prod(map(len, _CHOICES)) - 1).map(_step)
-PROGRAMS = st.integers(1, 60).flatmap(lambda length: st.lists(_STEPS, min_size=length, max_size=length))
 
 
 def run(program: Sequence[Step]) -> Iterator[Observation]:

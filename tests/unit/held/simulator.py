@@ -15,8 +15,9 @@ from tests.support.reports import NOW
 
 EXCLUSIVE, SHARED = "ExclusiveLock", "ShareLock"
 LOW = (1 << 32) - 1
+SECOND = 1_000_000
 
-_BOOT = NOW - 80_000_000_000
+_BOOT = NOW - 80_000 * SECOND
 _UNIX_EPOCH = -946_684_800
 
 
@@ -31,20 +32,16 @@ class Key(NamedTuple):
     def low(self) -> int:
         return self.packed & LOW
 
-    @property
-    def is_pair_in_share_mode(self) -> bool:
-        return self.objsubid == 2 and self.mode == SHARED
-
 
 def stamp_for(key: Key, clock: int) -> Key:
     """Return the stamp that says of a lock that it was taken then."""
-    second = clock // 1_000_000 - _UNIX_EPOCH
+    second = clock // SECOND - _UNIX_EPOCH
     return Key(2, key.low << 32 | second & LOW, SHARED)
 
 
 def instant_of(stamp: Key) -> Instant:
     """Return the first instant of the second that a stamp names."""
-    return Instant(((stamp.packed & LOW) + _UNIX_EPOCH) * 1_000_000)
+    return Instant(((stamp.packed & LOW) + _UNIX_EPOCH) * SECOND)
 
 
 @dataclass
@@ -260,6 +257,10 @@ class Server:
 
     def clock(self) -> Instant:
         return Instant(_BOOT + self.now + self.offset)
+
+    def may_be_stamp(self, key: Key) -> bool:
+        """Whether a key names a second since the server started."""
+        return (key.objsubid, key.mode) == (2, SHARED) and instant_of(key) > self.started_at - SECOND
 
     def pass_time(self, microseconds: int) -> None:
         self.now += microseconds

@@ -13,14 +13,17 @@ from pglock_inspect.holds import History, fold, held, waited
 from pglock_inspect.model import Held, Name, seconds_between
 from pglock_inspect.names import NameBook
 from pglock_inspect.stamps import settle_stamps
-from tests.unit.held.programs import IN_TRANSACTIONS, PROGRAMS, Step, run
-from tests.unit.held.simulator import instant_of
+from tests.unit.held.programs import IN_TRANSACTIONS, Step, programs, run
+from tests.unit.held.simulator import SECOND, Key, instant_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pglock_inspect.model import Database, HoldGroup, Instant, LockRows, Session, Snapshot
+    from pglock_inspect.model import Database, HoldGroup, Instant, LockRows, Scope, Session, Snapshot
     from tests.unit.held.poller import HoldId, Observation, Truth
+
+    Holder = tuple[str, Instant | None, Instant | None]
+    """What is known of one: a backend's number and start, and its transaction where that holds the lock."""
 
 
 class _KnownScope:
@@ -47,15 +50,16 @@ class Trial:
     def __init__(self) -> None:
         self.history = self.history_of_other_order = History()
         self.before: Observation | None = None
-        self.seen: list[tuple[int, int | None, Instant]] = []
+        self.holders: list[tuple[int, HoldId, Holder]] = []
 
     def poll(self, observation: Observation) -> None:
         now = observation.snapshot
         self.history = _folded(self.history, now)
-        if self.history.poll == 1:  # of a server that has just started
-            self.before, self.seen = None, []
         self.history_of_other_order = _folded(self.history_of_other_order, _in_another_order(now))
         assert _conclusions(self.history) == _conclusions(self.history_of_other_order)
+        if self.before and self.before.snapshot.server.started_at != now.server.started_at:
+            assert all(group.sighting.first_seen == now.taken_at for group in self.history.groups)
+            self.before, self.holders = None, []
 
         found = [(group, hold) for group in self.history.groups if group.rows.granted for hold in _ids(group)]
         assert Counter(hold for _, hold in found) == Counter(observation.holds.keys())
@@ -63,10 +67,11 @@ class Trial:
             truth = observation.holds[hold]
             self._check_bounds(group, hold, truth)
             self._check_stamp(group, hold, truth)
-            self._check_holder(group)
+            self._check_holder(group, hold)
+            self._check_session(group, truth, observation)
             if self.history.clock_step is None:
                 self._check_that_nothing_is_held_back(group, hold)
-        self.seen += ((self.history.poll, *holder) for group, _ in found if (holder := _holder(group)))
+        self.holders += ((self.history.poll, hold, _holder(group, hold)) for group, hold in found)
         self.before = observation
 
     def _check_bounds(self, group: HoldGroup, hold: HoldId, truth: Truth) -> None:
@@ -84,22 +89,41 @@ class Trial:
     def _check_stamp(self, group: HoldGroup, hold: HoldId, truth: Truth) -> None:
         """The true stamp counts where nothing stands in its way; a forged one may, within what is proven."""
         comparable = self.history.comparable_from
-        counts = truth.stamp is not None and group.stamp == instant_of(truth.stamp)
-        told = self._held(group, hold)
-        if counts:
+        if group.is_stamp and group.sighting.absent_at is not None:
+            assert instant_of(Key(*hold[2:])) > group.sighting.absent_at - SECOND
+        if group.stamp is not None:
+            assert self.history.snapshot
+            assert truth.rivals == 0
+            told, proven = self._held(group, hold), self._held(replace(group, stamp=None), hold)
+            claimed = seconds_between(group.stamp, self.history.snapshot.taken_at)
+            assert claimed >= (-1 if proven.at_least is None else proven.at_least)
+            assert proven.at_most is None or claimed <= proven.at_most + 1
             assert told.evidence == "stamp"
-            assert told.at_most is not None
-            assert truth.age <= told.at_most
-        elif truth.stamp is not None and truth.rivals == 0:
+            if truth.stamp and group.stamp == instant_of(truth.stamp):
+                assert told.at_most is not None
+                assert truth.age <= told.at_most
+        elif truth.stamp and truth.rivals == 0:
             assert comparable is not None
             assert instant_of(truth.stamp) < comparable
 
-    def _check_holder(self, group: HoldGroup) -> None:
-        """A hold began after any other backend was seen to have its pid."""
-        pid, backend_start = _holder(group) or (None, None)
-        for poll, other_pid, other_start in self.seen:
-            if pid == other_pid and backend_start != other_start:
+    def _check_holder(self, group: HoldGroup, hold: HoldId) -> None:
+        """A hold began after any poll that saw it held by somebody else, as far as both are known."""
+        holder = _holder(group, hold)
+        for poll, other_hold, other in self.holders:
+            known = [pair for pair in zip(holder, other, strict=True) if None not in pair]
+            if other_hold == hold and any(now != then for now, then in known):
                 assert group.sighting.first_poll > poll
+
+    def _check_session(self, group: HoldGroup, truth: Truth, observation: Observation) -> None:
+        """What a session shows of itself is used, wherever it is sure whose row it is."""
+        pid, session = group.rows.pid, group.session
+        if pid and observation.seen.get(pid) == truth.holder:
+            known = self.before is not None and self.before.seen.get(pid) == truth.holder
+            backend_start = observation.snapshot.sessions[pid].backend_start
+            if known or backend_start is None or backend_start <= observation.snapshot.taken_at:
+                assert session is observation.snapshot.sessions[pid]
+        else:
+            assert session is None or session.backend_start is None
 
     def _check_that_nothing_is_held_back(self, group: HoldGroup, hold: HoldId) -> None:
         """With a clock that never stepped, what a row shows is used, and what the last poll did not show."""
@@ -115,18 +139,24 @@ class Trial:
             assert told.at_most <= seconds_between(self.before.snapshot.taken_at, now)
 
     def _held(self, group: HoldGroup, hold: HoldId) -> Held:
-        (subject,) = (each for each in group.subjects if hold[3] in each.keys)
-        return held(group, self.history, subject.name.scope if subject.name else None)
+        return held(group, self.history, _scope(group, hold[3]))
 
 
 def _folded(history: History, snapshot: Snapshot) -> History:
     return settle_stamps(fold(history, snapshot, BOOK))
 
 
-def _holder(group: HoldGroup) -> tuple[int, Instant] | None:
-    """Return the pid and the start of a backend that is known to hold a group."""
+def _scope(group: HoldGroup, key: int) -> Scope | None:
+    (subject,) = (subject for subject in group.subjects if key in subject.keys)
+    return subject.name.scope if subject.name else None
+
+
+def _holder(group: HoldGroup, hold: HoldId) -> Holder:
     session = group.session
-    return (session.pid, session.backend_start) if session and session.backend_start else None
+    if session is None:
+        return group.rows.backend_number, None, None
+    transaction_level = _scope(group, hold[3]) == "transaction"
+    return group.rows.backend_number, session.backend_start, session.xact_start if transaction_level else None
 
 
 def _ids(group: HoldGroup) -> Iterator[HoldId]:
@@ -152,7 +182,7 @@ def _conclusions(history: History) -> object:
     """Everything that is told of each lock, and of the stamps that do not count."""
     told = {
         (group.rows.granted, _id(group, key)): (
-            held(group, history, subject.name.scope if subject.name else None),
+            held(group, history, _scope(group, key)),
             waited(group, history),
             group.sighting,
             group.stamp,
@@ -172,13 +202,13 @@ def check(program: list[Step]) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(PROGRAMS)
+@given(programs())
 def test_what_is_reported_of_an_age_is_true(program: list[Step]) -> None:
     check(program)
 
 
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
-@given(PROGRAMS)
+@given(programs())
 def test_what_is_reported_of_an_age_is_true_at_length(program: list[Step]) -> None:
     check(program)
