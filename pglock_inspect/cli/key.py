@@ -63,9 +63,13 @@ def _asked(access: Access, keys: Sequence[NamedKey]) -> list[NamedKey]:
 
 
 def _keys(name: str, schemes: Sequence[str]) -> Iterator[NamedKey]:
-    """Yield the key of a name under the schemes, or under each that has one for it."""
+    """Yield the key of a name under the schemes, or under each that has one for it.
+
+    Raises `UnhashableName` where there is none.
+    """
     from pglock_inspect.present.keys import NamedKey  # noqa: PLC0415
 
+    none = True
     for scheme in map(scheme_named, schemes or SCHEMES):
         try:
             key = scheme.key(name)
@@ -73,6 +77,9 @@ def _keys(name: str, schemes: Sequence[str]) -> Iterator[NamedKey]:
             if schemes:
                 raise
             continue
+        none = False
         arguments = scheme.sql_arguments(name) or key.sql_arguments
         assert arguments is not None
         yield NamedKey(name, scheme.name, key, arguments)
+    if none:
+        raise UnhashableName(f"no scheme has a key for the name {name!r}: write it in UTF-8")

@@ -71,3 +71,10 @@ def test_what_is_computed_says_for_which_server(capsys: pytest.CaptureFixture[st
 def test_a_chosen_scheme_without_a_key_for_the_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["key", "ten letters", "--scheme", "dotnet-ascii"]) == 3
     assert "scheme dotnet-ascii has no key for the name 'ten letters'" in capsys.readouterr().err
+
+
+def test_a_name_that_no_scheme_has_a_key_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["key", "send_daily_digest", "caf\udce9"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "pglock-inspect: no scheme has a key for the name 'caf\\udce9': write it in UTF-8\n"
