@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from pglock_inspect import holds
-from pglock_inspect.holds import STAMP_SECONDS, History, Settled, StampMismatch
+from pglock_inspect.ages import STAMP_SECONDS, held
+from pglock_inspect.holds import History, Settled, StampMismatch
 from pglock_inspect.model import Instant, Subject, seconds_between, to_instant
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _is_as_it_was(groups: Sequence[HoldGroup], before: Settled, history: History
         not before.mismatches
         and {*groups} == {*before.groups}
         and all(
-            group.stamp is None or _is_old_enough(group.stamp, holds.held(group, history), history)
+            group.stamp is None or _is_old_enough(group.stamp, held(group, history), history)
             for group in groups
         )
     )
@@ -197,7 +197,7 @@ def _contradiction(stamp: _Stamp, lock: Hold, history: History) -> str | None:
     if absent_at is not None and stamp.instant <= absent_at - _TICK:
         return "it was taken later than it says"
     group, key = lock
-    proven = holds.held(group, history, _scope(group, key))
+    proven = held(group, history, _scope(group, key))
     too_early = proven.at_most is not None and (
         seconds_between(stamp.instant, now) - STAMP_SECONDS > proven.at_most
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from pglock_inspect import holds
+from pglock_inspect import ages
 from pglock_inspect.holds import History
 from pglock_inspect.model import HoldGroup, Job, Limits, OtherWait, Snapshot
 from pglock_inspect.runs import JobRuns
@@ -161,7 +161,7 @@ class Scene(Struct, frozen=True, dict=True):
         scope = subject.name.scope if subject.name else None
         held = self._ages.get((id(group), scope))
         if held is None:
-            held = self._ages[id(group), scope] = holds.held(group, self.history, scope)
+            held = self._ages[id(group), scope] = ages.held(group, self.history, scope)
         return held
 
     @cached_property
@@ -170,11 +170,11 @@ class Scene(Struct, frozen=True, dict=True):
 
     def waited(self, group: HoldGroup) -> float | None:
         """Return for how many seconds a group has waited, None where nothing tells."""
-        return holds.waited(group, self.history)
+        return ages.waited(group, self.history)
 
     def age(self, instant: Instant | None) -> float | None:
         """Return the seconds since an instant of the server's clock, None where that is not known."""
-        return holds.age(instant, self.history)
+        return ages.age(instant, self.history)
 
     def limits_of(self, name: Name | None) -> Limits:
         """Return the limits that apply to a name, or to a key without one."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pglock_inspect.ages import polls_in_a_row
 from pglock_inspect.durations import format_duration
 from pglock_inspect.findings import words
 from pglock_inspect.findings.rule import Rule, finding_about
-from pglock_inspect.holds import polls_in_a_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

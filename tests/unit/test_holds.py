@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from pglock_inspect.holds import History, fold, held, polls_in_a_row, waited
+from pglock_inspect.ages import held, polls_in_a_row, waited
+from pglock_inspect.holds import History, fold
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Held, Job, LockRows, Session, Snapshot
 from pglock_inspect.names import ConfiguredNames, NameBook

@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from pglock_inspect import stamps
+from pglock_inspect.ages import held
 from pglock_inspect.findings import Scene
-from pglock_inspect.holds import History, fold, held
+from pglock_inspect.holds import History, fold
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Held, Instant, LockRows
 from pglock_inspect.names import NameBook

@@ -8,7 +8,8 @@ import msgspec
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from pglock_inspect.holds import History, fold, held
+from pglock_inspect.ages import held
+from pglock_inspect.holds import History, fold
 from pglock_inspect.model import Job, OtherWait, Server
 from pglock_inspect.names import ConfiguredNames, NameBook
 from pglock_inspect.runs import note_runs

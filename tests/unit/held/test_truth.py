@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from pglock_inspect.holds import History, fold, held, waited
+from pglock_inspect.ages import held, waited
+from pglock_inspect.holds import History, fold
 from pglock_inspect.model import Held, Name, seconds_between
 from pglock_inspect.names import NameBook
 from pglock_inspect.stamps import settle_stamps
