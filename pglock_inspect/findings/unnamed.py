@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield one finding for all keys of a database that are held and have no name."""
-    by_database: dict[str, list[tuple[HoldGroup, Subject]]] = {}
+    by_database: dict[int, list[tuple[HoldGroup, Subject]]] = {}
     for group, subject in scene.held_subjects:
         if subject.name is None:
-            by_database.setdefault(scene.database_name(group), []).append((group, subject))
-    for database, unnamed in by_database.items():
-        number = sum(len(subject.keys) for _, subject in unnamed)
+            by_database.setdefault(group.rows.database, []).append((group, subject))
+    for oid, unnamed in by_database.items():
+        database = scene.name_of_database(oid)
+        number = sum([len(subject.keys) for _, subject in unnamed])
         group, subject = unnamed[0]
         key = only_key(group, subject.keys) if len(unnamed) == 1 else None
         yield Finding(
@@ -37,7 +38,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             pid=group.rows.pid if len(unnamed) == 1 else None,
             database=database,
             key=key,
-            about=tuple((group, subject.keys) for group, subject in unnamed),
+            about=tuple([(group, subject.keys) for group, subject in unnamed]),
         )
 
 

@@ -49,15 +49,15 @@ class Learner:
         words_of: dict[int, list[tuple[Words, NameSource]]] = {}
         for group in groups:
             session, rows = group.session, group.rows
-            wanted = self._wanted(group)
-            if session is None or not wanted:
+            if session is None:
                 continue
             process = rows.pid, rows.database, rows.objsubid, rows.mode, rows.granted
             seen = before.get(process)
             if seen and seen[0] is rows.keys and (seen[1] is session or said(seen[1]) == said(session)):
                 self._seen[process] = seen
                 continue
-            if effort <= 0:
+            wanted = self._wanted(group)
+            if not wanted or effort <= 0:
                 continue
             self._seen[process] = rows.keys, session
             database = snapshot.databases.get(rows.database)

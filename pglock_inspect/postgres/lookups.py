@@ -58,9 +58,8 @@ class Lookups:
     def ask(self, learner: Learner, history: History) -> None:
         """Tell the learner what the database knows of the keys that could do with a name."""
         assert history.snapshot is not None
-        nameless = [(group, keys) for group in history.groups for keys in _nameless(group)]
         here = _connected_to(history.snapshot)
-        if not nameless or here is None:
+        if here is None or not any(True for group in history.groups for _ in _nameless(group)):
             return
         if self._names_query and self._names_due():
             names = self._names_query.names(codec_of(here.encoding))
@@ -72,7 +71,7 @@ class Lookups:
         if all_due:
             self._names, self._asked = {}, {}
         if all_due or new_due:
-            self._look_up(here, nameless)
+            self._look_up(here, [(group, keys) for group in history.groups for keys in _nameless(group)])
         learner.found(self._traces, self._names)
 
     def _look_up(self, here: Database, nameless: Iterable[tuple[HoldGroup, frozenset[int]]]) -> None:

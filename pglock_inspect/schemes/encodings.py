@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from functools import cache
 
 _CODECS = {
     "EUC_CN": "gb2312",
@@ -12,6 +13,7 @@ _CODECS = {
 }
 
 
+@cache
 def codec_of(server_encoding: str) -> str:
     """Return the codec for a database's encoding, named as ``pg_encoding_to_char()`` names it.
 
