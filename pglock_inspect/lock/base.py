@@ -166,9 +166,11 @@ class BaseLock:
             self._leave()
 
     def _check(self) -> Flow:
-        level = self._held()
+        yield from self._asking(self._held().check())
+
+    def _asking(self, question: PQGen[None]) -> Flow:
         try:
-            yield self._question(level.check())
+            yield self._question(question)
         except psycopg.Error as error:
             self._explain(error)
             raise
@@ -179,13 +181,11 @@ class BaseLock:
             return
         self._beat_at = monotonic() + BEAT
         try:
-            yield self._question(self._held().beat())
+            yield from self._asking(self._held().beat())
         except LockLost as lost:
             self._lost = lost
-        except psycopg.Error as error:
-            self._lost = self._broken(error)
-        if self._lost and (on_lost := self._options.get("on_lost")):
-            on_lost(self._lost)
+            if on_lost := self._options.get("on_lost"):
+                on_lost(lost)
 
     def _claim(self) -> AnyLevel:
         """Raise AlreadyHeld, UsedAfterFork or UnhashableName before anything is sent."""
@@ -231,20 +231,15 @@ class BaseLock:
     def _explain(self, error: BaseException) -> None:
         """Raise what an error of psycopg means for the lock, if it means more than it says."""
         if self.granted and isinstance(error, psycopg.Error) and (self._lease or self._connection.closed):
-            raise self._broken(error)
+            raise LockLost(
+                f"the lock of {self._job} was lost while the job ran: its connection broke or was closed "
+                "(the cause says how; see whether another run came between)"
+            ) from error
         if not self.granted and isinstance(error, psycopg.errors.QueryCanceled):
             raise LockTimeout(
                 f"the wait for the lock of {self._job} was cut short by the session's statement_timeout, or "
                 "by a request to cancel it: raise statement_timeout, or wait less"
             ) from error
-
-    def _broken(self, error: psycopg.Error) -> LockLost:
-        lost = LockLost(
-            f"the lock of {self._job} was lost while the job ran: its connection broke or was closed (the "
-            "cause says how; see whether another run came between)"
-        )
-        lost.__cause__ = error
-        return lost
 
     def _leave(self) -> None:
         if self._level:

@@ -284,13 +284,9 @@ class TestTheLockIsLost:
         self, side: Side, conn: Conn, janitor: Connection, *, xact: bool
     ) -> None:
         pid = conn.info.backend_pid
+        kill = lambda _: janitor.execute("SELECT pg_terminate_backend(%s)", [pid])  # noqa: E731
         with pytest.raises(LockLost) as lost:
-            side.run(
-                conn,
-                JOB,
-                lambda _: janitor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid]),
-                xact=xact,
-            )
+            side.run(conn, JOB, kill, swallow("SELECT pg_sleep(5)"), xact=xact)
         assert isinstance(lost.value.__cause__, psycopg.OperationalError)
 
     @pytest.mark.parametrize("how", [f"SELECT pg_advisory_unlock({KEY})", "SELECT pg_advisory_unlock_all()"])
