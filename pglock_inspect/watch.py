@@ -51,7 +51,8 @@ class Watcher:
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[], float] = random.random,
     ) -> None:
-        self.target = target or where(dsn)
+        address = where(dsn)  # also of a named target: what cannot be read is told now
+        self.target = target or address
         self._named = target is not None
         self._dsn = dsn
         self._settings = settings

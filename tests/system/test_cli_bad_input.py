@@ -71,6 +71,16 @@ def test_a_bad_connection_string(stray: Pglock, dsn: str) -> None:
     assert by_variable.startswith("DATABASE_URL: the connection string cannot be read: ")
 
 
+@pytest.mark.parametrize("command", ["ls", "check"])
+def test_a_bad_connection_string_of_one_target(stray: Pglock, command: str) -> None:
+    stray.directory.joinpath("own.toml").write_text(
+        '[[targets]]\nname = "away"\ndsn = "host=127.0.0.1 port=1"\n'
+        f'[[targets]]\nname = "prod"\ndsn = "postgresql://app:{SECRET}/x@db/app"\n'
+    )
+    sentence = complaint(stray, command, "--config", "own.toml", "--target", "all")
+    assert sentence.startswith("target prod: the connection string cannot be read: ")
+
+
 @pytest.mark.parametrize("command", ["ls", "check", "top"])
 def test_a_bad_configuration(stray: Pglock, command: str) -> None:
     config = stray.directory / "bad.toml"
