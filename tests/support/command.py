@@ -25,6 +25,7 @@ _OURS = (
     "PGLOCK_",
     "DATABASE_URL",
     "COLUMNS",
+    "LINES",
     "TERM",
     "NO_COLOR",
     "FORCE_COLOR",

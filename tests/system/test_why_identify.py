@@ -38,7 +38,12 @@ def test_the_demos_every_lock_is_accounted_for(start_server: StartServer, tmp_pa
         def why(what: str) -> str:
             return pglock("why", "--config", str(CONFIGURATION), what).stdout
 
-        stale = why("rebuild_search_index")
+        both_wait = wait_until(
+            lambda: re.search(r"(?s).*STALE.*Waiting   2 sessions: pid .*", why("rebuild_search_index")),
+            "both wait (they give up now and then, and come back)",
+        )
+        assert both_wait
+        stale = both_wait[0]
         assert re.match(r"rebuild_search_index in database app is STALE: held .*, allowed 1 s\.\n", stale)
         assert re.search(r"Waiting   2 sessions: pid \d+ \(.*\), pid \d+ \(.*\)\.", stale)
         assert "(pg_cancel_backend would change nothing: the holder is idle)" in stale
