@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from pglock_inspect.model import Database
+from pglock_inspect.postgres.brief import one_round_trip
 from pglock_inspect.postgres.queries import query
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Directory:
     def _refresh(self) -> None:
         self._read_at = self._clock()
         try:
-            with self._connection.pipeline(), self._confined():
+            with one_round_trip(self._connection), self._confined():
                 databases = self._connection.execute(query("databases"), binary=True)
                 roles = self._connection.execute(query("roles"), binary=True)
             self.databases = {

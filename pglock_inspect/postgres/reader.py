@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.model import Instant, Server, Snapshot
 from pglock_inspect.postgres import rows
+from pglock_inspect.postgres.brief import one_round_trip
 from pglock_inspect.postgres.connection import APPLICATION_NAME, address, connect, where
 from pglock_inspect.postgres.directory import Directory
 from pglock_inspect.postgres.failures import failure_of
@@ -140,7 +141,7 @@ class Reader:
     def _read(self) -> Snapshot:
         locks, activity, prepared = self._cursors
         asked_at = self._clock()
-        with self.connection.pipeline(), self._settings_of_its_own():
+        with one_round_trip(self.connection), self._settings_of_its_own():
             self._execute(locks, "locks")
             self._execute(activity, "activity")
             if self._reads_prepared:

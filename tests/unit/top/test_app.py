@@ -102,6 +102,7 @@ async def test_a_resize_lays_everything_out_anew() -> None:
         await screen.pilot.resize_terminal(40, 10)
         assert screen.lines[3] == "✗ send_daily_di… held          ≥ 42 min"
         await screen.pilot.resize_terminal(240, 20)
+        await screen.pilot.pause()
         assert "SESSION" not in screen.lines[2]
         assert "Findings" in screen.lines[2]  # the details stand beside the table
 
@@ -110,6 +111,7 @@ async def test_the_details_stand_below_where_there_is_height() -> None:
     async with open_top(REPORT, size=(80, 24)) as screen:
         assert screen.app.query_one(Pane).display
         await screen.pilot.resize_terminal(80, 19)
+        await screen.pilot.pause()
         assert not screen.app.query_one(Pane).display
 
 
