@@ -113,7 +113,7 @@ class Poller:
             return owner.pid, f"{owner.slot}/0" if outside else owner.virtual_transaction
         assert isinstance(owner, PreparedTransaction)
         being_prepared = owner.since >= self._taken
-        return owner.pid if before and being_prepared else None, owner.virtual_transaction
+        return owner.by.pid if before and being_prepared else None, owner.virtual_transaction
 
     def _truth(
         self, hold: HoldId, owner: Owner, key: Key, shown: Mapping[HoldId, tuple[Owner, Key]]
@@ -124,7 +124,9 @@ class Poller:
         stamps = sum(other.packed >> 32 == key.low and self._server.may_be_stamp(other) for other in process)
         return Truth(
             age=max(0, self._taken - owner.locks[key].since) / 1e6,
-            holder=owner.serial,
+            holder=owner.by.serial
+            if isinstance(owner, PreparedTransaction) and hold[0] == owner.by.pid
+            else owner.serial,
             stamp=stamp if stamp in process else None,
             rivals=locks + stamps - 2,
         )

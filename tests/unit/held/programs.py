@@ -58,10 +58,17 @@ _FORGED = (0, -1, 1, -2, 2, -5, -60, -3600, 3600, -86_400, 60)
 _CLOCK_STEPS = (2, -2, 60, -60, 3600, -3600)
 """Seconds."""
 
-_ACTIONS = (
-    *_STATEMENTS,
-    *("finish", "fail", "commit in procedure", "disconnect", "reconnect", "take over", "veil"),
-    *("resolve", "restart", "crash", "step of the clock"),
+_THEMES = (
+    ("take", "take again", "release", "release all", "query", "wait"),
+    ("take stamped", "forge", "leave stamp", "drop stamp", "release", "take again"),
+    ("run", "take", "take again", "finish", "fail"),
+    ("call", "take in transaction", "commit in procedure", "finish"),
+    ("begin", "take in transaction", "take stamped in transaction", "commit", "rollback"),
+    ("begin", "savepoint", "take in transaction", "rollback to", "fail", "wait in transaction"),
+    ("begin", "take stamped in transaction", "prepare", "resolve", "crash"),
+    ("take over", "take", "veil", "disconnect"),
+    ("reconnect", "take stamped", "restart", "crash"),
+    ("step of the clock", "step of the clock", "take", "query", "release"),
 )
 _KEYS = (
     Key(1, 42),
@@ -92,9 +99,10 @@ class Step(NamedTuple):
 
 @st.composite
 def programs(draw: st.DrawFn) -> list[Step]:
-    """Programs of a few kinds of steps each, so that these meet each other often."""
-    kinds = draw(st.lists(st.sampled_from(_ACTIONS), min_size=1, max_size=8, unique=True))
-    actions = ("take", *kinds, *("poll",) * len(kinds), *("glance",) * (len(kinds) // 2))
+    """Programs with a theme or two each, so that what belongs together meets often."""
+    themes = draw(st.lists(st.sampled_from(_THEMES), min_size=1, max_size=2))
+    kinds = [kind for theme in themes for kind in theme]
+    actions = (*kinds, *("poll",) * len(kinds), *("glance",) * (len(kinds) // 2))
     keys = draw(st.lists(st.sampled_from(_KEYS), min_size=1, max_size=3, unique=True))
     choices: tuple[Sequence[Any], ...] = (actions, _WHO, keys, _PAUSES, _NUMBERS)
     numbers = st.integers(0, prod(map(len, choices)) - 1)

@@ -79,12 +79,12 @@ class Owner:
 
 @dataclass
 class PreparedTransaction(Owner):
-    """What the backend with that pid prepared; `since` is when, in true time."""
+    """What a backend prepared; `since` is when, in true time."""
 
     gid: str
     virtual_transaction: str
     prepared_at: Instant
-    pid: int
+    by: Backend
     since: int
 
 
@@ -182,7 +182,7 @@ class Backend(Owner):
             gid,
             self.virtual_transaction,
             self.server.clock(),
-            self.pid,
+            self,
             self.server.now,
             locks={key: held for key, held in self.locks.items() if held.levels},
         )
