@@ -245,7 +245,7 @@ def test_a_stamp_counts_as_long_as_it_is_about_one_lock() -> None:
 
 def test_what_the_next_poll_proves_counts_against_a_stamp_that_counted() -> None:
     """The session came to rest after its locks were read, before it was read itself."""
-    idle = replace(HOLDER, state="idle", state_change=at(100.001))
+    idle = replace(HOLDER, state="idle", state_change=at(100.001), application_name=None)
     locks = lock_rows(1, 42), stamp(42, 101)
     before = polled(snapshot(100, *locks, sessions=[idle]))
     assert told(before).evidence == "stamp"

@@ -202,6 +202,37 @@ def check(program: list[Step]) -> None:
         trial.poll(observation)
 
 
+KEY, MINUTE = Key(1, 42), 60 * SECOND
+
+
+def step(action: str, pause: int = MINUTE, *, key: Key = KEY, number: int = 1) -> Step:
+    return Step(action, 0, key, pause, number)
+
+
+SELDOM = {
+    # A poll that does not show the session may have seen the next one already.
+    "a backend takes over from another": [
+        *(step("take"), step("poll", number=2), step("take over"), step("run", 0)),
+        *(step("poll", number=1), step("poll", number=2)),
+    ],
+    "a prepared transaction is recovered after a crash": [
+        *(step("begin"), step("take in transaction"), step("poll", number=2)),
+        *(step("prepare"), step("crash", number=0), step("poll", number=2)),
+    ],
+    # What the first era of the clock left behind comes within reach again.
+    "a clock steps twice": [
+        *(step("query"), step("poll", number=2), step("step of the clock", number=5), step("take")),
+        *(step("poll", number=2), step("step of the clock", number=0), step("poll", number=2)),
+        step("poll", 7200 * SECOND, number=2),
+    ],
+}
+
+
+@pytest.mark.parametrize("program", SELDOM.values(), ids=SELDOM)
+def test_what_chance_seldom_draws(program: list[Step]) -> None:
+    check(program)
+
+
 @settings(max_examples=200, deadline=None)
 @given(programs())
 def test_what_is_reported_of_an_age_is_true(program: list[Step]) -> None:
