@@ -52,10 +52,11 @@ class InterruptAt:
         self._left = line
 
     def __enter__(self) -> None:
+        self._before = sys.gettrace()
         sys.settrace(self._trace)
 
     def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
+        sys.settrace(self._before)
 
     @property
     def raised(self) -> bool:
@@ -123,14 +124,21 @@ def test_an_interrupt_at_any_line_of_a_lock_with_its_own_connection(
 
 
 class Alarm:
-    """Raises KeyboardInterrupt in a call of the helper after so many seconds, and again, at most thrice."""
+    """Raises KeyboardInterrupt in a call of the helper after so many seconds, and again, at most thrice.
+
+    Not while psycopg logs: `logging` would keep its mutex, and whichever thread logs next would hang.
+    """
 
     def set(self, seconds: float) -> None:
         self._left, self._seconds = 3, seconds
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def strike(self, _: int, frame: FrameType | None) -> None:
-        if {"run_with_lock", "run_with_xact_lock"}.isdisjoint(_functions(frame)):
+        running = {*_functions(frame)}
+        if running.isdisjoint({"run_with_lock", "run_with_xact_lock"}):
+            return
+        if "_log" in running or "isEnabledFor" in running:
+            signal.setitimer(signal.ITIMER_REAL, self._seconds)
             return
         self._left -= 1
         if self._left:

@@ -247,13 +247,15 @@ def test_the_job_sees_what_the_last_run_committed(
         last.commit()
 
     last.execute(f"SELECT pg_advisory_xact_lock({KEY})".encode())
-    threading.Timer(0.3, finish).start()
+    finishing = threading.Timer(0.3, finish)
+    finishing.start()
     found: list[Any] = []
     show, count = (
         query("SHOW transaction_isolation", into=found),
         query("SELECT count(*) FROM work", into=found),
     )
     assert side.run(conn, JOB, count, show, xact=True, wait=timedelta(seconds=20))
+    finishing.join()
     assert found == [(1,), (level,)]
 
 
