@@ -70,18 +70,15 @@ def fold(history: History, snapshot: Snapshot, book: NameBook) -> History:
     """Return the history with one more poll: what is still held, and what is new since the last one."""
     if history.snapshot and history.snapshot.server.started_at != snapshot.server.started_at:
         history = History()  # another server, or this one restarted: nothing of before is held
+    history = rename(history, book)
     step = _clock_step(history.snapshot, snapshot)
     poll = history.poll + 1
     absent_at = None if step or history.snapshot is None else history.snapshot.taken_at
-    same_book = book is history.book
-    earlier = () if step else history.groups
-    groups, changed, left = (
-        _unchanged(earlier, snapshot, history) if same_book else ([], snapshot.locks, earlier)
-    )
+    groups, changed, left = _unchanged(() if step else history.groups, snapshot, history)
     before = _by_process(left)
     for rows in changed:
         its_own = before.get(_process(rows, rows.pid), ())
-        groups += _Fold(rows, snapshot, book, history, absent_at).groups(its_own, same_book=same_book)
+        groups += _Fold(rows, snapshot, book, history, absent_at).groups(its_own)
     if step:
         history = replace(
             history,
@@ -93,6 +90,43 @@ def fold(history: History, snapshot: Snapshot, book: NameBook) -> History:
     return replace(
         history, poll=poll, snapshot=snapshot, book=book, groups=tuple(groups), stamp_mismatches=()
     )
+
+
+def rename(history: History, book: NameBook) -> History:
+    """Return the history with the names of a book that knows more, or less, than before."""
+    if history.snapshot is None or book is history.book:
+        return history
+    groups = tuple(part for group in history.groups for part in _renamed(group, history, book))
+    return replace(history, book=book, groups=groups, stamp_mismatches=())
+
+
+def _renamed(group: HoldGroup, history: History, book: NameBook) -> Iterator[HoldGroup]:
+    assert history.snapshot is not None
+    subjects = _subjects(group.keys, group.rows, group.session, history.snapshot, book)
+    if [(s.name, s.keys) for s in subjects] == [(s.name, s.keys) for s in group.subjects]:
+        yield group
+        return
+    began, seen = group.xact_start, group.sighting.first_seen
+    anew = _transaction_level(subjects) if began is not None and began > seen else frozenset[int]()
+    for keys in (anew, group.keys - anew):
+        if keys:
+            its_own = tuple(Subject(s.name, s.keys & keys) for s in subjects if s.keys & keys)
+            sighting = Sighting(history.snapshot.taken_at, history.poll) if keys is anew else group.sighting
+            yield replace(group, keys=keys, subjects=its_own, sighting=sighting)
+
+
+def _subjects(
+    keys: frozenset[int], rows: LockRows, session: Session | None, snapshot: Snapshot, book: NameBook
+) -> tuple[Subject, ...]:
+    names = book.resolve(keys, rows, snapshot.databases.get(rows.database), session)
+    if not names:
+        return (Subject(None, keys),)
+    named: dict[int, tuple[Name, list[int]]] = {}
+    for key, name in names.items():
+        named.setdefault(id(name), (name, []))[1].append(key)
+    subjects = [Subject(name, frozenset(its_keys)) for name, its_keys in named.values()]
+    unnamed = keys.difference(names)
+    return (*subjects, Subject(None, unnamed)) if unnamed else tuple(subjects)
 
 
 def _clock_step(before: Snapshot | None, now: Snapshot) -> tuple[Instant, float] | None:
@@ -181,7 +215,7 @@ class _Fold:
         # What is recovered after a crash was held before it, as something that the last poll saw otherwise.
         self.absent_at = None if rows.virtual_transaction.startswith(_RECOVERED) else absent_at
 
-    def groups(self, earlier: Sequence[HoldGroup], *, same_book: bool) -> Iterator[HoldGroup]:
+    def groups(self, earlier: Sequence[HoldGroup]) -> Iterator[HoldGroup]:
         rows, session = self.rows, self.session
         unseen, unsure = rows.keys, frozenset[int]()
         for group in earlier:
@@ -192,11 +226,7 @@ class _Fold:
                 if not (group.session and group.session.backend_start):
                     unsure |= keys  # it may have been this one already that the last poll saw
                 continue
-            if (
-                same_book
-                and len(keys) == len(group.keys)
-                and _application(session) == _application(group.session)
-            ):
+            if len(keys) == len(group.keys) and _application(session) == _application(group.session):
                 subjects = group.subjects
             else:
                 subjects = self._subjects(keys)
@@ -235,16 +265,7 @@ class _Fold:
         return self.session is not None and self.session.xact_start != group.xact_start
 
     def _subjects(self, keys: frozenset[int]) -> tuple[Subject, ...]:
-        database = self.snapshot.databases.get(self.rows.database)
-        names = self.book.resolve(keys, self.rows, database, self.session)
-        if not names:
-            return (Subject(None, keys),)
-        named: dict[int, tuple[Name, list[int]]] = {}
-        for key, name in names.items():
-            named.setdefault(id(name), (name, []))[1].append(key)
-        subjects = [Subject(name, frozenset(its_keys)) for name, its_keys in named.values()]
-        unnamed = keys.difference(names)
-        return (*subjects, Subject(None, unnamed)) if unnamed else tuple(subjects)
+        return _subjects(keys, self.rows, self.session, self.snapshot, self.book)
 
     def _group(
         self,

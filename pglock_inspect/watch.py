@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.findings import Scene, judge
-from pglock_inspect.holds import History, fold
+from pglock_inspect.holds import History, fold, rename
 from pglock_inspect.model import Report, to_instant
 from pglock_inspect.names import Learner
 from pglock_inspect.postgres import Lookups, Reader, where
@@ -143,7 +143,7 @@ class Watcher:
         if self._lookups:
             self._lookups.ask(self._names, history)
         if self._names.book is not history.book:
-            history = settle_stamps(fold(self._history, snapshot, self._names.book))
+            history = settle_stamps(rename(history, self._names.book))
         return history
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from pglock_inspect.ages import held, polls_in_a_row, waited
-from pglock_inspect.holds import History, fold
+from pglock_inspect.holds import History, fold, rename
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Held, Job, LockRows, Session, Snapshot
 from pglock_inspect.names import ConfiguredNames, NameBook
@@ -18,6 +18,7 @@ from tests.support.polls import (
     SHARE,
     at,
     lock_rows,
+    names,
     packed,
     prepared,
     session,
@@ -187,6 +188,23 @@ def test_what_a_reader_hands_out_again_tells_the_same_as_equal_values(
     shared = [copied(each, known) for each in snapshots]
     for one, other in zip(folded(apart), folded(shared), strict=True):
         assert told(one) == told(other)
+
+
+@given(POLLS)
+def test_names_that_come_after_a_poll_are_those_of_a_book_that_knew_before(
+    polls: list[dict[int, Process]],
+) -> None:
+    """And what is known of ages is the same but where a lock turns out to end with its transaction."""
+    snapshots = [polled(*each) for each in enumerate(polls)]
+    late = History()
+    for each, knowing in zip(snapshots, folded(snapshots), strict=True):
+        late = rename(fold(late, each, NameBook()), BOOK)
+        assert names(late) == names(knowing)
+        expected, now_told = told(knowing), told(late)
+        assert now_told.keys() == expected.keys()
+        for lock, what in now_told.items():
+            if what != expected[lock]:
+                assert lock[3] == 3  # type: ignore[index] # the key that ends with its transaction
 
 
 @given(POLLS)
@@ -412,12 +430,12 @@ def test_another_wait_of_the_same_session_begins_anew() -> None:
 
 
 def names_by_poll(books: Sequence[NameBook], snapshots: Sequence[Snapshot]) -> list[str | None]:
-    history, names = History(), []
+    history, texts = History(), []
     for book, each in zip(books, snapshots, strict=True):
         history = fold(history, each, book)
         (subject,) = only(history).subjects
-        names.append(subject.name.text if subject.name else None)
-    return names
+        texts.append(subject.name.text if subject.name else None)
+    return texts
 
 
 def test_a_new_book_names_what_is_held_already() -> None:
@@ -425,6 +443,31 @@ def test_a_new_book_names_what_is_held_already() -> None:
     same = [snapshot(2 * n, rows, sessions=[session(1)]) for n in range(3)]
     knowing = NameBook(ConfiguredNames([Job("nightly", key=AdvisoryKey.from_bigint(7))]))
     assert names_by_poll([BOOK, knowing, knowing], same) == [None, "nightly", "nightly"]
+
+
+def test_a_name_alone_begins_no_new_lock() -> None:
+    history = watched(
+        *(snapshot(2 * n, lock_rows(1, 7, 8), sessions=[session(1, "active")]) for n in range(3))
+    )
+    knowing = NameBook(ConfiguredNames([Job("nightly", key=AdvisoryKey.from_bigint(7))]))
+    renamed = rename(history, knowing)
+    assert names(renamed) == {packed(7): "nightly", packed(8): None}
+    assert held(only(renamed), renamed) == held(only(history), history)
+    assert rename(renamed, knowing) is renamed
+
+
+def test_what_turns_out_to_end_with_its_transaction_is_no_older_than_that() -> None:
+    def worker(xact_start: float) -> Session:
+        return session(1, "active", xact_start=xact_start, query="SELECT pg_advisory_xact_lock(3)")
+
+    history = watched(
+        snapshot(0, lock_rows(1, 3, 4), sessions=[worker(-5)]),
+        snapshot(2, lock_rows(1, 3, 4), sessions=[worker(-5)]),
+        snapshot(4, lock_rows(1, 3, 4), sessions=[worker(3)]),
+    )
+    renamed = rename(history, NameBook(ConfiguredNames([PER_TRANSACTION])))
+    polls = {next(iter(group.keys)): polls_in_a_row(group, renamed) for group in renamed.groups}
+    assert polls == {3: 1, 4: 3}
 
 
 def test_thousands_of_keys_that_stay_are_not_looked_at_again() -> None:
