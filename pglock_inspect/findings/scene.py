@@ -196,8 +196,21 @@ class Scene(Struct, frozen=True, dict=True):
 
     @cached_property
     def aged_subjects(self) -> tuple[tuple[HoldGroup, Subject, Held], ...]:
-        """The same, with how long they have been held."""
-        return tuple((group, subject, self.held(group, subject)) for group, subject in self.held_subjects)
+        """Those of them that can have reached their limit, with how long they have been held."""
+        return tuple(
+            (group, subject, self.held(group, subject))
+            for group, subject in self.held_subjects
+            if not self._is_young(group, self.limits_of(subject.name).max_held)
+        )
+
+    def _is_young(self, group: HoldGroup, max_held: float) -> bool:
+        """Whether a lock was surely not held yet so long ago, which is quicker told than its age."""
+        for not_yet in (group.sighting.absent_at, group.backend_start):
+            if not_yet is not None:
+                age = self.age(not_yet)
+                if age is not None and age < max_held:
+                    return True
+        return False
 
 
 def places(group: HoldGroup) -> Iterator[Place]:
