@@ -58,12 +58,12 @@ PIP     := $(BIN)/python -m pip install -qq --disable-pip-version-check
 INSTALL := $(PIP) --upgrade pip && $(PIP) -e '.[demo]'
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
-	echo 'Installing into $(VENV) ...'
+	echo 'Installing into $(VENV) ...' >&2
 	$(INSTALL)
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	echo 'Installing into $(VENV) ...'
+	echo 'Installing into $(VENV) ...' >&2
 	$(INSTALL) --group dev
 	touch $(VENV)/.demo $@
 
