@@ -28,7 +28,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-FailureReason = Literal["connect", "auth", "timeout", "lock_table_full", "too_many_connections", "other"]
+FailureReason = Literal[
+    "connect", "auth", "timeout", "login_hangs", "lock_table_full", "too_many_connections", "other"
+]
 
 
 class PglockInspectError(Exception):

@@ -15,7 +15,8 @@ from psycopg.types.string import ByteaBinaryLoader
 
 from pglock_inspect.deadline import within
 from pglock_inspect.errors import BadConnectionString, ServerFailure
-from pglock_inspect.postgres.failures import bad_conninfo, failure_of
+from pglock_inspect.postgres.failures import bad_conninfo, failure_of, login_hangs
+from pglock_inspect.postgres.probe import answers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,8 @@ def connect(dsn: str) -> psycopg.Connection[Any]:
             **{name: value for name, value in _PARAMETERS.items() if name not in given},  # type: ignore[arg-type]
         )
     except psycopg.Error as error:
+        if isinstance(error, psycopg.errors.ConnectionTimeout) and answers(dsn):
+            raise login_hangs(where(dsn)) from None
         raise failure_of(error, f"connect to {where(dsn)}", connecting=True) from None
     except UnicodeError:  # psycopg looks the host up itself
         raise ServerFailure(

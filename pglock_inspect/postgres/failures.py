@@ -48,6 +48,8 @@ _ADVICE: dict[FailureReason, str] = {
     "connect": "check that the server runs there and that this host may reach it",
     "auth": "check user, password (PGPASSWORD, ~/.pgpass) and the server's pg_hba.conf",
     "timeout": "check the network and the server's load, or allow more time with connect_timeout",
+    "login_hangs": "see in a session that is still open whether somebody keeps pg_authid or another catalog "
+    "locked: SELECT pid FROM pg_locks WHERE granted AND mode = 'AccessExclusiveLock' AND relation < 16384",
     "lock_table_full": "end sessions that hold many locks, or raise max_locks_per_transaction and restart",
     "too_many_connections": "close connections, or give the watching role a reserved one",
     "other": "check the server's log",
@@ -59,6 +61,14 @@ def failure_of(error: psycopg.Error, action: str, *, connecting: bool) -> Server
     reason = _reason(error, connecting=connecting)
     advice = _advice(reason, error, connecting=connecting)
     return ServerFailure(f"cannot {action}: {_said(error)}; {advice}", reason)
+
+
+def login_hangs(place: str) -> ServerFailure:
+    """Return what to raise where a server is there, and a login does not come to an end."""
+    return ServerFailure(
+        f"cannot connect to {place}: the server answers, but the login hangs; {_ADVICE['login_hangs']}",
+        "login_hangs",
+    )
 
 
 def _reason(error: psycopg.Error, *, connecting: bool) -> FailureReason:

@@ -37,7 +37,7 @@ _BY_SEVERITY: dict[Severity, Status] = {"warning": Status.WARNING, "critical": S
 _BY_URGENCY = (Status.OK, Status.UNKNOWN, Status.WARNING, Status.CRITICAL)
 
 # The server answers, and what it says is that nobody gets a lock or a connection any more.
-OUTAGES: frozenset[FailureReason] = frozenset({"lock_table_full", "too_many_connections"})
+OUTAGES: frozenset[FailureReason] = frozenset({"login_hangs", "lock_table_full", "too_many_connections"})
 
 
 def judge(report: Report, jobs: Collection[str] = (), unmet: Sequence[Finding] = ()) -> Verdict:

@@ -72,6 +72,22 @@ def test_a_full_lock_table_is_critical(start_server: StartServer, tmp_path: Path
     assert "out of shared memory" in done.stdout
 
 
+def test_a_server_that_lets_nobody_log_in_is_critical(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server()
+    pglock = Pglock(tmp_path, server.dsn(connect_timeout=2))
+    with psycopg.connect(server.dsn()) as vandal:
+        vandal.execute("LOCK TABLE pg_authid")
+        done = pglock("check", code=2)
+        pglock("doctor", code=2)
+        pglock("ls", code=3)
+        vandal.rollback()
+    assert done.stdout.startswith(
+        f"PGLOCK CRITICAL - cannot connect to 127.0.0.1:{server.port}: the server answers, but the login "
+        "hangs; see in a session that is still open whether somebody keeps pg_authid or another catalog locked"
+    )
+    pglock("check")
+
+
 def test_only_the_asked_jobs_count(pglock: Pglock, connect: Connect) -> None:
     holder = connect()
     holder.execute("SELECT pg_advisory_lock(hashtext('other'))")

@@ -59,7 +59,12 @@ def test_the_worst_check_is_the_status() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "status"),
-    [("connect", "UNKNOWN"), ("auth", "UNKNOWN"), ("lock_table_full", "CRITICAL")],
+    [
+        ("connect", "UNKNOWN"),
+        ("timeout", "UNKNOWN"),
+        ("login_hangs", "CRITICAL"),
+        ("lock_table_full", "CRITICAL"),
+    ],
 )
 def test_a_server_that_lets_nobody_in_is_critical_and_one_that_is_away_unknown(
     reason: FailureReason, status: str

@@ -98,6 +98,7 @@ def test_any_report_is_inert_and_its_data_can_be_parsed(report: Report) -> None:
         ("auth", Status.UNKNOWN),
         ("timeout", Status.UNKNOWN),
         ("other", Status.UNKNOWN),
+        ("login_hangs", Status.CRITICAL),
         ("lock_table_full", Status.CRITICAL),
         ("too_many_connections", Status.CRITICAL),
     ],
