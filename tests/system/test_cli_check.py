@@ -83,7 +83,7 @@ def test_a_server_that_lets_nobody_log_in_is_critical(start_server: StartServer,
         vandal.rollback()
     assert done.stdout.startswith(
         f"PGLOCK CRITICAL - cannot connect to 127.0.0.1:{server.port}: the server answers, but the login "
-        "hangs; see in a session that is still open whether somebody keeps pg_authid or another catalog locked"
+        "hangs; see in a session that is still open whether somebody keeps pg_authid or another catalog"
     )
     pglock("check")
 
