@@ -364,8 +364,10 @@ class Report(Struct, frozen=True, dict=True):
     """One poll, named, timed and judged: the only thing that a presenter receives.
 
     ``taken_at`` is the server's clock, or the watcher's where the server could not be read; then ``server``
-    is None, ``error`` says why in a sentence and ``failure`` in a word. ``totals`` is keyed by database name,
-    ``chain`` by pid: those that the server was asked about, down to the roots; ``databases`` by oid.
+    is None, ``error`` says why in a sentence, ``failure`` in a word, and ``failing_since`` is the first poll
+    of those in a row that failed. ``totals`` is keyed by database name, ``chain`` by pid: those that the
+    server was asked about, down to the roots; ``databases`` by oid. ``list_locks`` makes every lock, or
+    of those that differ in their key alone no more than so many, besides the ones that are waited for.
     """
 
     target: str
@@ -373,6 +375,7 @@ class Report(Struct, frozen=True, dict=True):
     server: Server | None = None
     error: str | None = None
     failure: FailureReason | None = None
+    failing_since: Instant | None = None
     poll_seconds: float | None = None
     lock_table_rows: int = 0
     findings: tuple[Finding, ...] = ()
@@ -380,12 +383,12 @@ class Report(Struct, frozen=True, dict=True):
     totals: Mapping[str, Totals] = {}
     chain: Mapping[int, Blocked] = {}
     databases: Mapping[int, Database] = {}
-    list_locks: Callable[[], tuple[Lock, ...]] = tuple
+    list_locks: Callable[[int | None], tuple[Lock, ...]] = lambda _: ()
 
     @cached_property
     def locks(self) -> tuple[Lock, ...]:
         """Every advisory lock, made when first asked for: most polls are judged and never shown."""
-        return self.list_locks()
+        return self.list_locks(None)
 
     @property
     def severity(self) -> Severity | None:

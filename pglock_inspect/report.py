@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pglock_inspect.findings import words
@@ -105,16 +106,23 @@ def _longest(ages: Iterable[float | None]) -> float | None:
     return max((age for age in ages if age is not None), default=None)
 
 
-def _list_locks(scene: Scene, findings: Sequence[Finding]) -> tuple[Lock, ...]:
+def _list_locks(scene: Scene, findings: Sequence[Finding], most_alike: int | None) -> tuple[Lock, ...]:
     marks: dict[int, list[tuple[frozenset[int], Finding]]] = {}
     for finding in findings:
         for group, keys in finding.about:
             marks.setdefault(id(group), []).append((keys, finding))
-    return tuple(lock for group in scene.groups for lock in _locks_of(scene, group, marks.get(id(group), [])))
+    return tuple(
+        lock
+        for group in scene.groups
+        for lock in _locks_of(scene, group, marks.get(id(group), []), most_alike)
+    )
 
 
 def _locks_of(
-    scene: Scene, group: HoldGroup, marks: Sequence[tuple[frozenset[int], Finding]]
+    scene: Scene,
+    group: HoldGroup,
+    marks: Sequence[tuple[frozenset[int], Finding]],
+    most_alike: int | None,
 ) -> Iterator[Lock]:
     rows, database = group.rows, scene.database_name(group)
     waiting = not rows.granted
@@ -125,7 +133,7 @@ def _locks_of(
         name = subject.name
         held = scene.held(group, subject) if rows.granted else None
         max_held = None if name and name.long_lived else scene.limits_of(name).max_held
-        for packed in subject.keys:
+        for packed in _some(scene, group, subject.keys, most_alike):
             found = [finding for keys, finding in marks if packed in keys]
             yield Lock(
                 key=rows.key(packed),
@@ -146,6 +154,19 @@ def _locks_of(
                 findings=tuple(dict.fromkeys(finding.rule for finding in found)),
                 severity=max((f.severity for f in found), key=SEVERITIES.index, default=None),
             )
+
+
+def _some(scene: Scene, group: HoldGroup, keys: frozenset[int], most: int | None) -> Iterable[int]:
+    """Return the keys; if there are more than ``most``, those waited for and so many others."""
+    if most is None or len(keys) <= most:
+        return keys
+    kind = (group.rows.database, group.rows.objsubid)
+    awaited = [
+        packed
+        for database, objsubid, packed in scene.waiters
+        if (database, objsubid) == kind and packed in keys
+    ]
+    return dict.fromkeys([*awaited, *islice(keys, most)])
 
 
 def _process(group: HoldGroup) -> int | str:

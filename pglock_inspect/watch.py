@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pglock_inspect.config import Settings
-    from pglock_inspect.model import Snapshot
+    from pglock_inspect.model import Instant, Snapshot
 
 JITTER = 0.1
 """Polls come up to this share early or late, so that they never keep step with a job."""
@@ -61,6 +61,7 @@ class Watcher:
         self._history, self._runs, self._waits = recall(state) if state else Memory()
         self._reader: Reader | None = None
         self._lookups: Lookups | None = None
+        self._failing_since: Instant | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -98,12 +99,16 @@ class Watcher:
         except ServerFailure as failure:
             if self._reader and not self._reader.usable:
                 self.close()  # else it is kept: while the lock table is full, there would be no other
+            now = to_instant(datetime.now(UTC))
+            self._failing_since = self._failing_since or now
             return Report(
                 target=self.target,
-                taken_at=to_instant(datetime.now(UTC)),
+                taken_at=now,
                 error=str(failure),
                 failure=failure.reason,
+                failing_since=self._failing_since,
             )
+        self._failing_since = None
         return self._report(snapshot)
 
     def reports(self, interval: float | None = None) -> Iterator[Report]:

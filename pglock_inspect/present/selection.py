@@ -36,7 +36,7 @@ class Selection(Struct, frozen=True):
         by_database = {(lock.database, lock.key) for lock in locks}
         return replace(
             report,
-            list_locks=lambda: locks,
+            list_locks=lambda _: locks,
             jobs=tuple(state for state in report.jobs if self._takes_job(state)),
             totals=_count(locks),
             findings=tuple(

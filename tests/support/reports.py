@@ -133,5 +133,5 @@ def make_report(*locks: Lock, findings: tuple[Finding, ...] = ()) -> Report:
         lock_table_rows=31,
         findings=findings,
         totals={"app": Totals(held, len(locks) - held)},
-        list_locks=lambda: locks,
+        list_locks=lambda _: locks,
     )

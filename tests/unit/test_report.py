@@ -60,6 +60,18 @@ def test_locks_are_made_once_and_only_when_they_are_asked_for() -> None:
     assert report.locks is report.locks
 
 
+def test_of_many_locks_without_a_name_a_few_are_listed_and_those_that_somebody_waits_for() -> None:
+    many = lock_rows(1, *range(100, 1100))
+    named, waiters = lock_rows(2, 7), [waiting(3, 1099), waiting(4, 555), waiting(5, 7)]
+    report = reported(snapshot(0, many, named, *waiters), jobs=[NIGHTLY])
+    few = report.list_locks(10)
+    of_many = {lock.key.value for lock in few if lock.pid == 1}
+    assert {1099, 555} < of_many
+    assert 10 < len(of_many) <= 12
+    assert [lock.key.value for lock in few if lock.pid != 1] == [7, 1099, 555, 7]
+    assert len(report.locks) == 1004
+
+
 def test_a_job_held_for_life_has_no_limit() -> None:
     leader = Job("leader", key=AdvisoryKey.from_bigint(7), long_lived=True)
     (lock,) = reported(snapshot(0, lock_rows(1, 7)), jobs=[leader]).locks

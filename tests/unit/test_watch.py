@@ -100,6 +100,9 @@ def test_a_server_that_is_away_is_reported_and_found_again(watcher_of: Callable[
     assert reports[0].error == str(AWAY)
     assert (reports[0].locks, reports[0].totals, reports[0].findings) == ((), {}, ())
     assert (servers.sessions, servers.closed) == (2, 1)
+    first, working, second, third, again = (report.failing_since for report in reports)
+    assert (first, working, again) == (reports[0].taken_at, None, None)
+    assert second == third == reports[2].taken_at
     # Nothing says that the lock was released while nobody looked.
     assert reports[4].locks[0].held
     assert reports[4].locks[0].held.seconds == 6
