@@ -46,14 +46,14 @@ lint: $(VENV)/.dev ## Check style, types and layers
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo >$(VENV)/layers || { cat $(VENV)/layers; exit 1; }
 
-bench: $(VENV)/.dev ## Measure speed against plain psycopg
+bench: $(VENV)/.bench ## Measure speed against plain psycopg and other lock helpers
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove all that was set up or generated
 	rm -rf $(VENV) .servers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
 	find pglock_inspect tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-# What the demo needs, and what development needs on top; installed anew when pyproject.toml changes.
+# What the demo needs, and what development and benchmarks need on top; installed anew when pyproject.toml changes.
 PIP     := $(BIN)/python -m pip install -qq --disable-pip-version-check
 INSTALL := $(PIP) --upgrade pip && $(PIP) -e '.[demo]'
 
@@ -65,6 +65,11 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	echo 'Installing into $(VENV) ...' >&2
 	$(INSTALL) --group dev
+	touch $(VENV)/.demo $@
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	echo 'Installing into $(VENV) ...'
+	$(INSTALL) --group bench
 	touch $(VENV)/.demo $@
 
 $(BIN)/python:
