@@ -166,6 +166,14 @@ def test_every_name_has_the_key_that_the_server_gives_it(
     assert side.run(conn, name, xact=True)
 
 
+def test_a_name_that_no_text_of_the_server_can_hold(side: Side, conn: Conn) -> None:
+    with pytest.raises(UnhashableName, match="holds no NUL character"):
+        side.run(conn, "a\0b")
+    for wait in (timedelta(), timedelta(seconds=1)):
+        assert side.run(conn, "a\0b", scheme="sha256-64-be", wait=wait)
+    assert side.run(conn, "a\0b", scheme="sha256-64-be", xact=True)
+
+
 @pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252", "EUC_JP", "SQL_ASCII"])
 def test_the_key_is_that_of_the_database_s_encoding(
     side: Side, start_server: StartServer, encoding: str

@@ -12,6 +12,7 @@ import pytest
 from pglock_inspect import LockLost, PoolerDetected, run_with_xact_lock
 from tests.postgres.lock.conftest import advisory_locks, compete, locked_by_hand
 from tests.support.pooler import pgbouncer
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +61,17 @@ def test_the_other_half_of_the_trap(dsn: str, janitor: Connection) -> None:
         assert one.execute(f"SELECT pg_advisory_unlock({KEY})".encode()).fetchone() == (False,)
         assert len(advisory_locks(janitor)) == 1
         two.execute("SELECT pg_advisory_unlock_all()")
+
+
+def test_whole_sessions_are_no_trap(sessions: str, janitor: Connection) -> None:
+    """Naive code: one replica gets the lock, and the pooler releases what is left locked."""
+    take = f"SELECT pg_try_advisory_lock({KEY})".encode()
+    with psycopg.connect(sessions, autocommit=True) as two:
+        with psycopg.connect(sessions, autocommit=True) as one:
+            assert one.execute(take).fetchone() == (True,)
+            assert two.execute(take).fetchone() == (False,)
+        wait_until(lambda: not advisory_locks(janitor), "the session of the first is cleaned")
+        assert two.execute(take).fetchone() == (True,)
 
 
 @waits
