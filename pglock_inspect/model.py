@@ -352,6 +352,32 @@ class JobState(Struct, frozen=True):
     last_held: Instant | None = None
 
 
+HOLD_BOUNDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
+"""Seconds that a `Tally` divides the holds by."""
+
+
+class Tally(Struct, frozen=True):
+    """What polling has seen of a job's holds in one database, since it began to count.
+
+    ``begun`` is how many there were. ``lasted`` is how many of them ended, each counted at the first of
+    `HOLD_BOUNDS` that it did not outlast, or at the very end; ``seconds`` is how long they lasted together.
+    """
+
+    begun: int = 0
+    lasted: tuple[int, ...] = (0,) * (len(HOLD_BOUNDS) + 1)
+    seconds: float = 0.0
+
+
+class Counters(Struct, frozen=True):
+    """What a watcher has counted since it, or the one that it goes on from, began.
+
+    ``failures`` are numbers of polls by `FailureReason`; ``holds`` go by job and then by database.
+    """
+
+    failures: Mapping[str, int] = {}
+    holds: Mapping[str, Mapping[str, Tally]] = {}
+
+
 class Totals(Struct, frozen=True):
     """Numbers of advisory locks in one database."""
 
@@ -365,9 +391,10 @@ class Report(Struct, frozen=True, dict=True):
 
     ``taken_at`` is the server's clock, or the watcher's where the server could not be read; then ``server``
     is None, ``error`` says why in a sentence, ``failure`` in a word, and ``failing_since`` is the first poll
-    of those in a row that failed. ``totals`` is keyed by database name, ``chain`` by pid: those that the
-    server was asked about, down to the roots; ``databases`` by oid. ``list_locks`` makes every lock, or
-    of those that differ in their key alone no more than so many, besides the ones that are waited for.
+    of those in a row that failed. ``read_at`` and ``poll_seconds`` are of the last poll that worked, which
+    may be an earlier one. ``totals`` is keyed by database name, ``chain`` by pid: those that the server was
+    asked about, down to the roots; ``databases`` by oid. ``list_locks`` makes every lock, or of those that
+    differ in their key alone no more than so many, besides the ones that are waited for.
     """
 
     target: str
@@ -376,7 +403,9 @@ class Report(Struct, frozen=True, dict=True):
     error: str | None = None
     failure: FailureReason | None = None
     failing_since: Instant | None = None
+    read_at: Instant | None = None
     poll_seconds: float | None = None
+    counters: Counters = Counters()
     lock_table_rows: int = 0
     findings: tuple[Finding, ...] = ()
     jobs: tuple[JobState, ...] = ()

@@ -27,6 +27,7 @@ def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Rep
         target=target,
         taken_at=snapshot.taken_at,
         server=snapshot.server,
+        read_at=snapshot.taken_at,
         poll_seconds=snapshot.poll_seconds,
         lock_table_rows=snapshot.lock_table_rows,
         findings=findings,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pglock_inspect.holds import History
 from pglock_inspect.model import HoldGroup, Instant, LockRows, Server, Session, Sighting, Snapshot
 from pglock_inspect.runs import JobRuns
+from pglock_inspect.tallies import Tallies
 from pglock_inspect.waits import SeenWait
 
 
@@ -56,17 +57,24 @@ class SeenPoll(Struct, frozen=True, omit_defaults=True):
 
 
 class State(Struct, frozen=True, omit_defaults=True):
-    """What was observed of one server. ``runs`` are keyed by the name of the job."""
+    """What was observed of one server. ``runs`` are keyed by the name of the job, ``failures`` by reason."""
 
     last: SeenPoll | None = None
     runs: Mapping[str, JobRuns] = {}
+    tallies: Tallies = Tallies()
+    failures: Mapping[str, int] = {}
 
     def without_clock(self) -> State:
         """Return what is left where the monotonic clock of the last poll goes no longer, as after a reboot.
 
         The server's clock may have been set since then, and nothing would tell: no age can be carried over.
         """
-        return State(runs={name: replace(runs, last_poll=None) for name, runs in self.runs.items()})
+        return replace(
+            self,
+            last=None,
+            runs={name: replace(runs, last_poll=None) for name, runs in self.runs.items()},
+            tallies=replace(self.tallies, open=()),
+        )
 
 
 class Memory(NamedTuple):
@@ -75,13 +83,15 @@ class Memory(NamedTuple):
     history: History = History()
     runs: Mapping[str, JobRuns] = {}
     waits: Mapping[int, SeenWait] = {}
+    tallies: Tallies = Tallies()
+    failures: Mapping[str, int] = {}
 
 
 def remember(memory: Memory) -> State:
     """Return the state to go on from."""
     history, snapshot = memory.history, memory.history.snapshot
     if snapshot is None:
-        return State(runs=memory.runs)
+        return State(None, memory.runs, memory.tallies, memory.failures)
     last = SeenPoll(
         poll=history.poll,
         taken_at=snapshot.taken_at,
@@ -95,7 +105,7 @@ def remember(memory: Memory) -> State:
         clock_step=history.clock_step,
         stepped_at_poll=history.stepped_at_poll,
     )
-    return State(last, memory.runs)
+    return State(last, memory.runs, memory.tallies, memory.failures)
 
 
 def _seen(group: HoldGroup) -> SeenHold:
@@ -114,7 +124,7 @@ def recall(state: State) -> Memory:
     """Return what a watcher goes on from."""
     last = state.last
     if last is None:
-        return Memory(runs=state.runs)
+        return Memory(runs=state.runs, tallies=state.tallies, failures=state.failures)
     snapshot = Snapshot(
         taken_at=last.taken_at,
         asked_at=last.asked_at,
@@ -130,7 +140,7 @@ def recall(state: State) -> Memory:
         clock_step=last.clock_step,
         stepped_at_poll=last.stepped_at_poll,
     )
-    return Memory(history, state.runs, last.waits)
+    return Memory(history, state.runs, last.waits, state.tallies, state.failures)
 
 
 def _group(hold: SeenHold) -> HoldGroup:

@@ -7,16 +7,19 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
+from msgspec.structs import replace
+
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.findings import Scene, judge
-from pglock_inspect.holds import History, fold, rename
-from pglock_inspect.model import Report, to_instant
+from pglock_inspect.holds import fold, rename
+from pglock_inspect.model import Counters, Report, to_instant
 from pglock_inspect.names import Learner
 from pglock_inspect.postgres import Lookups, Reader, where
 from pglock_inspect.report import make_report
 from pglock_inspect.runs import note_runs
 from pglock_inspect.stamps import settle_stamps
 from pglock_inspect.state import Memory, State, recall, remember
+from pglock_inspect.tallies import count_holds
 from pglock_inspect.waits import note_waits
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pglock_inspect.config import Settings
+    from pglock_inspect.holds import History
     from pglock_inspect.model import Instant, Snapshot
 
 JITTER = 0.1
@@ -58,7 +62,9 @@ class Watcher:
         self._settings = settings
         self._clock, self._sleep, self._random = clock, sleep, random
         self._names = Learner(settings.jobs, settings.scheme)
-        self._history, self._runs, self._waits = recall(state) if state else Memory()
+        self._memory = recall(state) if state else Memory()
+        self._read_at: Instant | None = None
+        self._poll_seconds: float | None = None
         self._reader: Reader | None = None
         self._lookups: Lookups | None = None
         self._failing_since: Instant | None = None
@@ -89,8 +95,8 @@ class Watcher:
 
     @property
     def state(self) -> State:
-        """What was observed so far, for a later watcher to go on from."""
-        return remember(Memory(self._history, self._runs, self._waits))
+        """What was observed so far, for a later watcher to go on from; another thread may ask too."""
+        return remember(self._memory)
 
     def poll(self) -> Report:
         """Read the server once and report; a server that cannot be read is reported too."""
@@ -99,17 +105,31 @@ class Watcher:
         except ServerFailure as failure:
             if self._reader and not self._reader.usable:
                 self.close()  # else it is kept: while the lock table is full, there would be no other
-            now = to_instant(datetime.now(UTC))
-            self._failing_since = self._failing_since or now
-            return Report(
-                target=self.target,
-                taken_at=now,
-                error=str(failure),
-                failure=failure.reason,
-                failing_since=self._failing_since,
-            )
+            return self.failed(failure)
         self._failing_since = None
+        self._read_at, self._poll_seconds = snapshot.taken_at, snapshot.poll_seconds
         return self._report(snapshot)
+
+    def failed(self, failure: ServerFailure) -> Report:
+        """Count a poll that failed, and report it."""
+        count = self._memory.failures.get(failure.reason, 0) + 1
+        self._memory = self._memory._replace(failures={**self._memory.failures, failure.reason: count})
+        now = to_instant(datetime.now(UTC))
+        self._failing_since = self._failing_since or now
+        return Report(
+            target=self.target,
+            taken_at=now,
+            error=str(failure),
+            failure=failure.reason,
+            failing_since=self._failing_since,
+            read_at=self._read_at,
+            poll_seconds=self._poll_seconds,
+            counters=self._counters,
+        )
+
+    @property
+    def _counters(self) -> Counters:
+        return Counters(self._memory.failures, self._memory.tallies.totals)
 
     def reports(self, interval: float | None = None) -> Iterator[Report]:
         """Yield a report every ``interval`` seconds, forever; less often while the server is away."""
@@ -135,15 +155,19 @@ class Watcher:
         return self._reader.read()
 
     def _report(self, snapshot: Snapshot) -> Report:
-        self._history = self._fold(snapshot)
-        self._runs = note_runs(self._runs, self._history, self._settings.jobs)
-        self._waits = note_waits(self._waits, snapshot)
-        scene = Scene(self._history, self._settings.limits, self._settings.jobs, self._runs, self._waits)
-        return make_report(self.target, scene, judge(scene, self._settings.rules))
+        settings, memory = self._settings, self._memory
+        history = self._fold(snapshot)
+        runs = note_runs(memory.runs, history, settings.jobs)
+        waits = note_waits(memory.waits, snapshot)
+        scene = Scene(history, settings.limits, settings.jobs, runs, waits)
+        tallies = count_holds(memory.tallies, scene)
+        self._memory = Memory(history, runs, waits, tallies, memory.failures)
+        report = make_report(self.target, scene, judge(scene, settings.rules))
+        return replace(report, counters=self._counters)
 
     def _fold(self, snapshot: Snapshot) -> History:
         """Return the history with this poll, under all names that can be had for it."""
-        history = settle_stamps(fold(self._history, snapshot, self._names.book))
+        history = settle_stamps(fold(self._memory.history, snapshot, self._names.book))
         self._names.listen(snapshot, history.groups)
         if self._lookups:
             self._lookups.ask(self._names, history)

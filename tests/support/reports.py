@@ -129,6 +129,7 @@ def make_report(*locks: Lock, findings: tuple[Finding, ...] = ()) -> Report:
         target="localhost:5432",
         taken_at=NOW,
         server=SERVER,
+        read_at=NOW,
         poll_seconds=0.0021,
         lock_table_rows=31,
         findings=findings,
