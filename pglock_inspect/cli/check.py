@@ -20,8 +20,9 @@ from pglock_inspect.cli.overrides import Override, override, parse_override
 from pglock_inspect.errors import BadStateFile
 from pglock_inspect.model import RuleSettings
 from pglock_inspect.present.expectations import Expectations
+from pglock_inspect.present.meaning import not_configured
 from pglock_inspect.present.selection import Selection
-from pglock_inspect.present.verdict import Status, judge, worst
+from pglock_inspect.present.verdict import doubt, judge, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,8 +95,10 @@ def check(
     expected = Expectations(tuple(held), tuple(free), no_locks)
     if within is not None and expected == Expectations():
         raise click.UsageError("--within is for --must-be-held, --must-be-free and --no-locks: give one")
-    settings = settings_of(access).with_limits(jobs=[*held, *free])
+    configured = settings_of(access)
+    settings = configured.with_limits(jobs=[*held, *free])
     settings = settings.with_limits(jobs=jobs, max_held=max_held, max_wait=max_wait)
+    made_up = [job.name for job in settings.jobs[len(configured.jobs) :]]  # from the command line
     settings = replace(settings, rules=override(settings.rules, overrides))
     file = _open(state_file) if state_file else None
     observed = file.load() if file else {}
@@ -105,15 +108,15 @@ def check(
     verdicts = [
         judge(selection.of(report), jobs, [*_unmet(expected, report, settings.rules)]) for report in reports
     ]
+    unsaved = _save(file, watchers) if file else None
+    if unsaved is not None:
+        verdicts = [doubt(verdict, unsaved) for verdict in verdicts]
     shown = cast("Format", import_module(f"pglock_inspect.present.{_MODULES.get(format_name, format_name)}"))
     write(shown.judged(verdicts))
     for report in reports:
-        if report.error is not None:
-            talk(report.error)
-    statuses = [verdict.status for verdict in verdicts]
-    if file and not _save(file, watchers):
-        statuses.append(Status.UNKNOWN)
-    return ExitCode(worst(statuses))
+        for sentence in [report.error] if report.error is not None else not_configured(report, made_up):
+            talk(sentence)
+    return ExitCode(worst(verdict.status for verdict in verdicts))
 
 
 def _open(path: Path) -> StateFile:
@@ -140,13 +143,13 @@ def _unmet(expected: Expectations, report: Report, rules: Mapping[str, RuleSetti
             yield replace(finding, severity=severity) if severity else finding
 
 
-def _save(file: StateFile, watchers: Watchers) -> bool:
-    """Leave what was observed for the next run; return whether that worked. Says what is wrong."""
+def _save(file: StateFile, watchers: Watchers) -> str | None:
+    """Leave what was observed for the next run; say what is wrong, and return why it could not be left."""
     if file.problem:
         talk(file.problem)
     try:
         file.save(watchers.states)
     except BadStateFile as error:
         talk(str(error))
-        return False
-    return True
+        return str(error)
+    return None

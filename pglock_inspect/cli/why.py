@@ -12,7 +12,7 @@ from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import Access, configured, connection_options
 from pglock_inspect.cli.output import stdout_paper, talk, write
 from pglock_inspect.present import why as present
-from pglock_inspect.present.account import accounts
+from pglock_inspect.present.account import account_of_free, accounts
 from pglock_inspect.present.meaning import free_places, locks_meant, names_job
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ def why(
     waits for a lock.
     """
     settings = settings_of(access)
-    if names_job(what):
-        settings = settings.with_limits(jobs=(what,))
+    job = what if names_job(what) else None
+    configured = any(known.name == job for known in settings.jobs)
+    if job:
+        settings = settings.with_limits(jobs=(job,))
     told: list[tuple[str, list[Account]]] = []
     code = ExitCode.OK
     with Watchers(access, settings) as watchers:
@@ -48,12 +50,14 @@ def why(
             talk(report.error)
             code = ExitCode.UNKNOWN
             continue
-        locks = locks_meant(report, what)
-        held = [(lock.database, lock.key) for lock in locks]
-        job = what if names_job(what) else None
-        found = accounts(report, held or free_places(report, what), job)
+        found = accounts(report, [(lock.database, lock.key) for lock in locks_meant(report, what)])
+        if not found:
+            places = free_places(report, what)
+            found = [account_of_free(place, job, configured=configured) for place in places]
         if found:
             told.append((report.target, found))
+        elif job:  # one of many keys
+            talk(f"nobody holds {job!r} on {report.target} or waits for it")
         else:
             talk(f"{what!r} holds no advisory lock and waits for none on {report.target}")
             code = ExitCode.UNKNOWN

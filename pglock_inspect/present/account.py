@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,9 +13,10 @@ from pglock_inspect.model import SEVERITIES, to_datetime
 from pglock_inspect.present.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pglock_inspect.model import Blocked, Finding, Instant, Lock, Report, Session
+    from pglock_inspect.present.meaning import Free
 
 _MOST_LISTED = 5
 _LONGEST_STATEMENT = 100
@@ -38,36 +40,52 @@ class Account(Struct, frozen=True):
     lines: tuple[Line, ...]
 
 
-def accounts(
-    report: Report, places: Sequence[tuple[str | None, AdvisoryKey]], job: str | None = None
-) -> list[Account]:
-    """Return an account of each key in its database, with all that the report shows of it.
-
-    ``job`` is what to call a key that is free.
-    """
-    return [_account(report, *place, job) for place in dict.fromkeys(places)]
+def accounts(report: Report, places: Iterable[tuple[str | None, AdvisoryKey]]) -> list[Account]:
+    """Return an account of each key in its database, with all that the report shows of it."""
+    return [_account(report, *place) for place in dict.fromkeys(places)]
 
 
-def _account(report: Report, database: str | None, key: AdvisoryKey, job: str | None) -> Account:
+def account_of_free(place: Free, job: str | None, *, configured: bool) -> Account:
+    """Return an account of a key that nobody holds or wants; ``job`` is what it was asked for by."""
+    lines = []
+    if job and not configured:
+        lines = [
+            Line("Key", f"{place.key} by {place.scheme}, a guess: no job of this name is configured."),
+            Line("Do", f"if it should be held, compare its keys: pglock-inspect key {shlex.quote(job)}"),
+        ]
+    return Account(
+        database=place.database,
+        key=place.key,
+        job=job,
+        title=f"{_called(place.key, place.database, job)} is free: nobody holds it or waits for it.",
+        lines=tuple(lines),
+    )
+
+
+def _account(report: Report, database: str | None, key: AdvisoryKey) -> Account:
     here = [lock for lock in report.locks if (lock.database, lock.key) == (database, key)]
     holders = [lock for lock in here if lock.granted]
     waiters = sorted(
         (lock for lock in here if not lock.granted), key=lambda lock: -(lock.waited_seconds or 0.0)
     )
     name = next((lock.name for lock in here if lock.name), None)
-    called = (job or f"key {key}") if name is None else f"{name.text} (maybe)" if name.maybe else name.text
+    called = None if name is None else f"{name.text} (maybe)" if name.maybe else name.text
     return Account(
         database=database,
         key=key,
-        job=name.text if name else job,
-        title=_title(f"{called} in database {database or 'unknown'}", holders, waiters),
+        job=name.text if name else None,
+        title=_title(_called(key, database, called), holders),
         lines=tuple(_lines(report, holders, waiters)),
     )
 
 
-def _title(what: str, holders: Sequence[Lock], waiters: Sequence[Lock]) -> str:
+def _called(key: AdvisoryKey, database: str | None, name: str | None) -> str:
+    return f"{name or f'key {key}'} in database {database or 'unknown'}"
+
+
+def _title(what: str, holders: Sequence[Lock]) -> str:
     if not holders:
-        return f"{what} is held by nobody, yet waited for." if waiters else f"{what} is free."
+        return f"{what} is held by nobody, yet waited for."
     longest = max(holders, key=lambda lock: (lock.held.seconds if lock.held else None) or 0.0)
     max_held = longest.max_held
     allowed = "for life by design" if max_held is None else f"allowed {format_duration(max_held)}"
@@ -81,8 +99,6 @@ def _title(what: str, holders: Sequence[Lock], waiters: Sequence[Lock]) -> str:
 
 
 def _lines(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> Iterator[Line]:
-    if not holders and not waiters:
-        return
     for lock in holders[:_MOST_LISTED]:
         yield Line("Held by", _holder(lock))
         yield Line("Known how", _known_how(report, lock))

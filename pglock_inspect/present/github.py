@@ -26,8 +26,8 @@ def judged(verdicts: Sequence[Verdict]) -> str:
 
 def _lines(verdict: Verdict) -> Iterator[str]:
     target = verdict.report.target
-    if verdict.report.error is not None:
-        yield _annotation("error", f"{verdict.status.name} {target}", verdict.report.error)
+    if verdict.error is not None:
+        yield _annotation("error", f"{verdict.status.name} {target}", verdict.error)
     elif verdict.status is Status.OK:
         totals = verdict.report.totals.values()
         held, waiting = sum(total.held for total in totals), sum(total.waiting for total in totals)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from pglock_inspect.present.text import printable
-from pglock_inspect.present.verdict import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,12 +53,10 @@ def _cases(verdict: Verdict, classname: str) -> Iterator[ET.Element]:
                 map(printable, (alarm.summary, alarm.evidence, f"do: {alarm.suggestion}"))
             )
         yield case
-    if verdict.report.server is None or not by_name:
+    if verdict.error is not None or not by_name:
         case = ET.Element("testcase", classname=classname, name="server")
-        if verdict.status is not Status.OK:
-            ET.SubElement(
-                case, "error", type=verdict.status.name, message=printable(verdict.report.error or "")
-            )
+        if verdict.error is not None:
+            ET.SubElement(case, "error", type=verdict.status.name, message=printable(verdict.error))
         yield case
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pglock_inspect.errors import InvalidKey
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.names.configured import key_in
+from pglock_inspect.present.selection import Selection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pglock_inspect.model import Lock, Report
 
 _PID = re.compile(r"pid:\s*([0-9]{1,30})", re.IGNORECASE)
@@ -55,13 +58,39 @@ def names_job(text: str) -> bool:
     return not _PID.fullmatch(text.strip()) and key_meant(text) is None
 
 
-def free_places(report: Report, text: str) -> list[tuple[str | None, AdvisoryKey]]:
-    """Return where the lock of a job or key would be, were it held; nothing for a process."""
+class Free(NamedTuple):
+    """Where the lock of a job or key would be, were it held; ``scheme`` where the name makes the key."""
+
+    database: str | None
+    key: AdvisoryKey
+    scheme: str | None = None
+
+
+def free_places(report: Report, text: str) -> list[Free]:
+    """Return where the lock of a job or key would be; nothing for a process, or for a job of many keys."""
     if pid_meant(report, text) is not None:
         return []
     database = report.server.database if report.server else None
     key = key_meant(text)
     if key:
-        return [(database, key)]
-    keys = ((state, key_in(state.job, None)) for state in report.jobs if state.job.name == text)
-    return [(state.database or database, key) for state, key in keys if key]
+        return [Free(database, key)]
+    by_name = {known.name: known for known in report.databases.values()}
+    places = []
+    for state in report.jobs:
+        job, where = state.job, state.database or database
+        key = key_in(job, by_name.get(where or "")) if job.name == text else None
+        if key:
+            places.append(Free(where, key, None if job.key else job.scheme))
+    return places
+
+
+def not_configured(report: Report, names: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each name that no lock has: perhaps another was meant."""
+    for name in dict.fromkeys(names):
+        if report.server is None or Selection(jobs=frozenset({name})).of(report).locks:
+            continue
+        for place in free_places(report, name):
+            yield (
+                f"nobody holds {name!r} on {report.target} or waits for it, and no job of this name is "
+                f"configured: it was taken to mean key {place.key} ({place.scheme}); correct or configure it"
+            )

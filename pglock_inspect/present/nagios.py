@@ -37,8 +37,8 @@ def judged(verdicts: Sequence[Verdict]) -> str:
 
 
 def _headline(verdict: Verdict) -> str:
-    if verdict.report.error is not None:
-        return _safe(verdict.report.error)
+    if verdict.error is not None:
+        return _safe(verdict.error)
     if verdict.alarms:
         more = f" (and {len(verdict.alarms) - 1} more)" if len(verdict.alarms) > 1 else ""
         return _safe(verdict.alarms[0].summary) + more

@@ -26,11 +26,12 @@ class Status(IntEnum):
 
 
 class Verdict(NamedTuple):
-    """``alarms`` are the findings that made the status, the worst first."""
+    """``alarms`` made the status, the worst first; or ``error`` did, a sentence."""
 
     report: Report
     status: Status
     alarms: tuple[Finding, ...] = ()
+    error: str | None = None
 
 
 _BY_SEVERITY: dict[Severity, Status] = {"warning": Status.WARNING, "critical": Status.CRITICAL}
@@ -46,7 +47,8 @@ def judge(report: Report, jobs: Collection[str] = (), unmet: Sequence[Finding] =
     ``unmet`` is what was expected and is not so: it is added to what was found, and always counts.
     """
     if report.server is None:
-        return Verdict(report, Status.CRITICAL if report.failure in OUTAGES else Status.UNKNOWN)
+        status = Status.CRITICAL if report.failure in OUTAGES else Status.UNKNOWN
+        return Verdict(report, status, error=report.error)
     relevant = [*unmet, *(finding for finding in report.findings if not jobs or finding.job in jobs)]
     alarms = [finding for finding in relevant if finding.severity in _BY_SEVERITY]
     alarms.sort(key=lambda alarm: -SEVERITIES.index(alarm.severity))
@@ -55,6 +57,11 @@ def judge(report: Report, jobs: Collection[str] = (), unmet: Sequence[Finding] =
         status=worst(_BY_SEVERITY[alarm.severity] for alarm in alarms),
         alarms=tuple(alarms),
     )
+
+
+def doubt(verdict: Verdict, error: str) -> Verdict:
+    """Return a verdict by which nothing is OK any more, for a reason; what alarms goes on to."""
+    return verdict._replace(status=Status.UNKNOWN, error=error) if verdict.status is Status.OK else verdict
 
 
 def worst(statuses: Iterable[Status]) -> Status:

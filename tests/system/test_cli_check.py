@@ -123,3 +123,19 @@ def test_promtool_finds_nothing_wrong_with_the_textfile(pglock: Pglock, connect:
         [program("promtool"), "check", "metrics"], input=metrics, capture_output=True, text=True, check=False
     )
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_a_name_that_may_be_misspelt_is_told(pglock: Pglock, connect: Connect) -> None:
+    guess = (
+        r"pglock-inspect: nobody holds '{}' on \S+ or waits for it, and no job of this name is configured: "
+        r"it was taken to mean key -?\d+ \(hashtext\); correct or configure it\n"
+    )
+    done = pglock("check", "--job", "send_dayly_digest")
+    assert done.stdout.startswith("PGLOCK OK - ")
+    assert re.fullmatch(guess.format("send_dayly_digest"), done.stderr)
+    free = pglock("check", "--must-be-free", "migrate", "--must-be-free", "import")
+    assert re.fullmatch(guess.format("migrate") + guess.format("import"), free.stderr)
+    connect().execute("SELECT pg_advisory_lock(hashtext('send_dayly_digest'))")
+    assert not pglock("check", "--job", "send_dayly_digest").stderr
+    pglock.directory.joinpath("pglock-inspect.toml").write_text('[[jobs]]\nname = "migrate"\n')
+    assert not pglock("check", "--job", "migrate").stderr

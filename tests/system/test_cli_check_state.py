@@ -129,11 +129,13 @@ def test_a_file_of_somebody_else_is_left_alone(pglock: Pglock) -> None:
 
 def test_a_verdict_is_given_even_if_nothing_can_be_noted(pglock: Pglock, busy: Connection) -> None:
     nowhere = ("check", "--state-file", "missing/state")
+    why = "missing/state cannot be written (No such file or directory): name a file where this user may write"
     done = pglock(*nowhere, code=3)
-    assert done.stdout.startswith("PGLOCK OK - ")
-    assert done.stderr == (
-        "pglock-inspect: missing/state cannot be written (No such file or directory):"
-        " name a file where this user may write\n"
-    )
-    pglock(*nowhere, "--no-locks", code=2)
+    assert done.stdout.startswith(f"PGLOCK UNKNOWN - {why} | 'held'=1;;;0 ")
+    assert done.stderr == f"pglock-inspect: {why}\n"
+    assert json.loads(pglock(*nowhere, "--format", "json", code=3).stdout)["status"] == "UNKNOWN"
+    assert "::error title=UNKNOWN " in pglock(*nowhere, "--format", "github", code=3).stdout
+    assert '<error type="UNKNOWN" ' in pglock(*nowhere, "--format", "junit", code=3).stdout
+    critical = pglock(*nowhere, "--no-locks", code=2)
+    assert critical.stdout.startswith("PGLOCK CRITICAL - pid ")
     assert busy.info.backend_pid

@@ -61,7 +61,7 @@ def test_the_demos_every_lock_is_accounted_for(start_server: StartServer, tmp_pa
         for lock in report.locks:
             for account in json.loads(pglock("why", "--format", "json", str(lock.key)).stdout):
                 labels = [line["label"] for line in account["lines"]]
-                assert labels[-1:] == ["Do"] or account["title"].endswith(" is free.")
+                assert labels[-1:] == ["Do"] or " is free: " in account["title"]
 
 
 def test_a_left_behind_lock_reads_as_such(pglock: Pglock, digest: Connection) -> None:
@@ -94,9 +94,21 @@ def test_a_waiter_is_listed_with_its_wait(pglock: Pglock, connect: Connect, dige
 
 
 def test_what_is_free_is_said_to_be_free(pglock: Pglock) -> None:
-    assert pglock("why", "nightly").stdout.startswith("nightly in database ")
-    assert pglock("why", "nightly").stdout.endswith(" is free.\n")
-    assert re.fullmatch(r"key 999 in database \S+ is free\.\n", pglock("why", "999").stdout)
+    free = r"in database \S+ is free: nobody holds it or waits for it\.\n"
+    assert re.fullmatch(rf"key 999 {free}", pglock("why", "999").stdout)
+    assert re.fullmatch(
+        rf"nightly {free}"
+        r"  Key       -?\d+ by hashtext, a guess: no job of this name is configured\.\n"
+        r"  Do        if it should be held, compare its keys: pglock-inspect key nightly\n",
+        pglock("why", "nightly").stdout,
+    )
+    pglock.directory.joinpath("pglock-inspect.toml").write_text(
+        '[[jobs]]\nname = "nightly"\nkey = [7, 42]\n[[jobs]]\nname = "tenants"\nkey = [8, "*"]\n'
+    )
+    assert re.fullmatch(rf"nightly {free}", pglock("why", "nightly").stdout)
+    assert re.fullmatch(
+        r"pglock-inspect: nobody holds 'tenants' on \S+ or waits for it\n", pglock("why", "tenants").stderr
+    )
 
 
 def test_a_process_without_locks_is_refused_in_a_sentence(pglock: Pglock) -> None:
