@@ -21,6 +21,7 @@ Each message is one sentence for the person who reads it at night: what happened
     │   ├── LockTimeout             a wait that ended without the lock
     │   ├── LockLost                a lock that was gone while the job ran
     │   └── UncommittedWork         a transaction that the job left open, rolled back
+    ├── CannotListen          an address that the exporter cannot listen on
     └── ServerUnavailable     the PostgreSQL of the demo cannot be started or stopped
 """
 
@@ -59,6 +60,10 @@ class ConfigError(PglockInspectError):
 
 class ServerUnavailable(PglockInspectError):
     """A PostgreSQL of our own that cannot be started or stopped."""
+
+
+class CannotListen(PglockInspectError):
+    """An address that the exporter cannot listen on."""
 
 
 class BadStateFile(PglockInspectError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # In the order of the help. A command is a module of this package with an `app`: a Typer app of one function.
-COMMANDS = ("top", "ls", "check", "why", "kill", "doctor", "key", "identify", "init", "demo")
+COMMANDS = ("top", "ls", "check", "why", "kill", "serve", "doctor", "key", "identify", "init", "demo")
 
 _COMPLETION = "_PGLOCK_INSPECT_COMPLETE"
 

@@ -24,8 +24,8 @@ SCHEMA_VERSION = 1
 _EXACT_IN_A_DOUBLE = 1 << 53  # what JavaScript and jq read exactly
 
 
-def report_document(report: Report) -> dict[str, Any]:
-    """Return the document of a report, for ``msgspec.json.encode``."""
+def report_document(report: Report, *, queries: bool = True) -> dict[str, Any]:
+    """Return the document of a report, for ``msgspec.json.encode``; without ``queries``, not their text."""
     server = report.server
     return {
         "schema_version": SCHEMA_VERSION,
@@ -36,19 +36,19 @@ def report_document(report: Report) -> dict[str, Any]:
             "lock_slots_guaranteed": None if server is None else server.lock_slots_guaranteed,
             "locks": None if server is None else report.lock_table_rows,
         },
-        "locks": list(lock_documents(report.locks)),
+        "locks": list(lock_documents(report.locks, queries=queries)),
         "findings": [_finding(finding) for finding in report.findings],
         **({} if report.error is None else {"error": well_formed(report.error)}),
     }
 
 
-def lock_documents(locks: Iterable[Lock]) -> Iterator[dict[str, Any]]:
+def lock_documents(locks: Iterable[Lock], *, queries: bool = True) -> Iterator[dict[str, Any]]:
     """Yield the document of each lock. A session with many locks is written once and copied."""
     sessions: dict[int, Raw] = {}
     for lock in locks:
         session = lock.session
         if session is not None and session.pid not in sessions:
-            sessions[session.pid] = Raw(encode(_session(session)))
+            sessions[session.pid] = Raw(encode(_session(session, queries=queries)))
         yield _lock(lock, None if session is None else sessions[session.pid])
 
 
@@ -109,7 +109,7 @@ def _lock(lock: Lock, session: Raw | None) -> dict[str, Any]:
     }
 
 
-def _session(session: Session) -> dict[str, Any]:
+def _session(session: Session, *, queries: bool) -> dict[str, Any]:
     return {
         "pid": session.pid,
         "backend_start": _time(session.backend_start),
@@ -122,7 +122,7 @@ def _session(session: Session) -> dict[str, Any]:
         "state_change": _time(session.state_change),
         "wait_event": session.wait_event,
         "backend_type": session.backend_type,
-        "query": _text(session.query),
+        "query": _text(session.query) if queries else None,
     }
 
 

@@ -15,7 +15,7 @@ from prometheus_client.utils import floatToGoString
 from pglock_inspect import __version__
 from pglock_inspect.errors import FailureReason
 from pglock_inspect.findings import RULES
-from pglock_inspect.model import HOLD_BOUNDS, SEVERITIES, to_datetime
+from pglock_inspect.model import HOLD_BOUNDS, SEVERITIES, Totals, to_datetime
 from pglock_inspect.present.text import printable
 
 if TYPE_CHECKING:
@@ -116,9 +116,15 @@ def _tallies(report: Report) -> Iterator[tuple[tuple[str, str], Tally]]:
 
 
 def _locks(report: Report) -> Values:
-    for database, totals in report.totals.items():
+    for database, totals in _totals(report).items():
         yield (database, "held"), totals.held
         yield (database, "waiting"), totals.waiting
+
+
+def _totals(report: Report) -> dict[str, Totals]:
+    """Return the totals, which are 0 rather than absent for the database that the poll connects to."""
+    here = {report.server.database: Totals()} if report.server else {}
+    return {**here, **report.totals}
 
 
 def _findings(report: Report) -> Values:
@@ -173,7 +179,7 @@ GAUGES = (
         "pglock_unnamed_locks",
         "Advisory locks that nothing names.",
         ("database",),
-        lambda report: [((database,), totals.unnamed) for database, totals in report.totals.items()],
+        lambda report: [((database,), totals.unnamed) for database, totals in _totals(report).items()],
     ),
     Measure("pglock_findings", "What is worth telling.", ("rule", "severity"), _findings),
     Measure(

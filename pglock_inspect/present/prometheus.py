@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.registry import Collector
 
 from pglock_inspect.present.metrics import families
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from pglock_inspect.present.verdict import Verdict
 
 
-class _Reports(Collector):
-    def __init__(self, reports: Sequence[Report]) -> None:
+class Reports(Collector):
+    """What reports say, as `families` has it."""
+
+    def __init__(self, reports: Sequence[Report], *, counters: bool = False) -> None:
         self._reports = reports
+        self._counters = counters
 
     def collect(self) -> Iterator[Metric]:
-        return iter(families(self._reports))
+        """Yield the metrics."""
+        return iter(families(self._reports, counters=self._counters))
 
 
 def judged(verdicts: Sequence[Verdict]) -> bytes:
     """Return the metrics of judged reports, in UTF-8 whatever the locale."""
-    registry = CollectorRegistry()
-    registry.register(_Reports([verdict.report for verdict in verdicts]))
-    return generate_latest(registry).rstrip(b"\n")
+    return generate_latest(Reports([verdict.report for verdict in verdicts])).rstrip(b"\n")

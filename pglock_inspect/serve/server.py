@@ -1,0 +1,98 @@
+"""The web server: where it listens, what it puts up with, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from pglock_inspect.errors import CannotListen
+from pglock_inspect.serve.connection import BoundedConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from ssl import SSLContext
+
+    from starlette.types import ASGIApp
+
+    from pglock_inspect.config.address import Address
+
+_HEADERS = [
+    ("Cache-Control", "no-store"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+]
+_MOST_CONNECTIONS = 500
+_BACKLOG = 1024
+_LONGEST_HEADERS = 16 * 1024  # bytes
+_IDLE_SECONDS = 65  # more than between two scrapes
+_GRACE_SECONDS = 1  # for responses under way
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to `serve`: uvicorn ends the process with them."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen_on(address: Address) -> list[socket.socket]:
+    """Return a socket for each address that a host's name means. Raises `CannotListen`."""
+    sockets: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, place in dict.fromkeys(found):
+            sockets.append(socket.create_server(place, family=family, backlog=_BACKLOG))
+    except (OSError, UnicodeError) as error:
+        for one in sockets:
+            one.close()
+        reason = getattr(error, "strerror", None) or "that is no address"
+        raise CannotListen(f"cannot listen on {address}: {reason}; name another with --listen") from None
+    return sockets
+
+
+def run(
+    app: ASGIApp, sockets: list[socket.socket], tell: Callable[[str], None], tls: SSLContext | None = None
+) -> None:
+    """Answer requests until SIGTERM or SIGINT. ``tell`` is called with a sentence on what nobody foresaw."""
+    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # else warnings would reach stderr
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=BoundedConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        headers=_HEADERS,
+        limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_LONGEST_HEADERS,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    config.load()
+    config.ssl = tls
+    asyncio.run(_serve(_Server(config), sockets, tell))
+
+
+async def _serve(server: uvicorn.Server, sockets: list[socket.socket], tell: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    if not os.environ.get("PGLOCK_DEBUG"):
+        loop.set_exception_handler(lambda _, context: tell(_unforeseen(context.get("exception"))))
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, setattr, server, "should_exit", True)  # noqa: FBT003
+    await server.serve(sockets)
+
+
+def _unforeseen(error: BaseException | None) -> str:
+    return f"something unforeseen went wrong ({type(error).__name__}): PGLOCK_DEBUG=1 shows where"
