@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pglock_inspect.durations import format_duration
+from pglock_inspect.findings import words
 from pglock_inspect.findings.rule import Rule
 from pglock_inspect.model import Finding
 
@@ -28,7 +29,7 @@ def find(scene: Scene, polls: float) -> Iterator[Finding]:
         summary=f"the server's clock stepped {ahead} by {format_duration(abs(history.clock_step))}: "
         "ages from before are unknown",
         evidence=f"{history.clock_step:+.1f} s against the monotonic clock, "
-        f"{history.poll - history.stepped_at_poll} polls ago",
+        f"{words.count(history.poll - history.stepped_at_poll, 'poll')} ago",
         suggestion="have the clock of the server's host slewed, not stepped; see there what sets it: "
         "chronyc tracking, or timedatectl timesync-status",
     )

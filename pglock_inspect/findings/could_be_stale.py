@@ -30,8 +30,9 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             subject,
             rule="could-be-stale",
             severity="info",
-            summary=f"{words.title(group, subject)} could be stale: {words.holder(group)} may have held it "
-            f"for up to {format_duration(held.at_most)}, allowed are {format_duration(max_held)}",
+            summary=f"{words.title(group, subject)} could be stale: {words.holder(group)} may have held "
+            f"{words.it(subject)} for up to {format_duration(held.at_most)}, "
+            f"allowed are {format_duration(max_held)}",
             evidence=words.age(held),
             suggestion="keep watching, or have the holder stamp its lock: pglock-inspect top",
         )

@@ -27,8 +27,9 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
             subject,
             rule="holder-blocked",
             severity="warning",
-            summary=f"{words.title(group, subject)} is held by {words.holder(group)}, which has itself "
-            f"waited for {words.wait(wait)} for {format_duration(wait.seconds)}{_root(scene, group)}",
+            summary=f"{words.title(group, subject)} {words.be(subject)} held by {words.holder(group)}, which "
+            f"has itself waited for {words.wait(wait)} for {format_duration(wait.seconds)}"
+            f"{_root(scene, group)}",
             evidence=f"waits {format_duration(wait.seconds)}, blocked by {_blockers(scene, group)}; "
             f"{words.age(scene.held(group, subject))}",
             suggestion=f"see the way to the root, and end that or this wait: {words.why(group)}",

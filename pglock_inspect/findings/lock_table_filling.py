@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pglock_inspect.findings import words
 from pglock_inspect.findings.rule import Rule
 from pglock_inspect.model import Finding
 
@@ -22,10 +23,10 @@ def find(scene: Scene, share: float) -> Iterator[Finding]:
     yield Finding(
         rule="lock-table-filling",
         severity="warning" if rows >= guaranteed else "info",
-        summary=f"the lock table holds {rows:,} locks, {guaranteed:,} are guaranteed to fit; when it is "
-        "full, statements and logins fail",
-        evidence=f"{rows:,} locks are {rows / guaranteed:.0%} of max_locks_per_transaction * "
-        f"(max_connections + max_prepared_transactions); {advisory:,} are advisory locks",
+        summary=f"the lock table holds {words.count(rows, 'lock')}, {guaranteed:,} are guaranteed to fit; "
+        "when it is full, statements and logins fail",
+        evidence=f"{rows / guaranteed:.0%} of max_locks_per_transaction * (max_connections + "
+        f"max_prepared_transactions); {advisory:,} of {rows:,} are advisory",
         suggestion="raise max_locks_per_transaction and restart, or end what holds most of them: SELECT pid, "
         "count(*) FROM pg_locks WHERE NOT fastpath GROUP BY pid ORDER BY count DESC LIMIT 5",
     )

@@ -29,7 +29,7 @@ def find(scene: Scene, most: float) -> Iterator[Finding]:
             yield Finding(
                 rule="many-locks-one-session",
                 severity="warning",
-                summary=f"{words.holder(groups[0])} holds {number:,} advisory locks"
+                summary=f"{words.holder(groups[0])} holds {words.count(number, 'advisory lock')}"
                 f"{f' of {name.text}' if name else ''}",
                 evidence=f"{number:,} of {scene.snapshot.lock_table_rows:,} rows of the lock table; "
                 f"{scene.snapshot.server.lock_slots_guaranteed:,} are guaranteed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pglock_inspect.findings import words
 from pglock_inspect.findings.rule import Rule
 from pglock_inspect.model import Finding
 
@@ -24,7 +25,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
         rule="no-pg-monitor",
         severity="info",
         summary="the role of this connection may not see what other users' sessions do, nor since when",
-        evidence=f"{hidden:,} of {len(holders):,} holders hidden",
+        evidence=f"{hidden:,} of {words.count(len(holders), 'holder')} hidden",
         suggestion=f"GRANT pg_monitor TO {role}",
     )
 

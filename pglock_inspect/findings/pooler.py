@@ -30,9 +30,9 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             subject,
             rule="pooler",
             severity="warning",
-            summary=f"{words.title(group, subject)}: its session, {words.holder(group)}, went by "
-            f"{len(group.applications)} names while it held it; where a pooler hands the session on, every "
-            "client of it has this lock",
+            summary=f"{words.title(group, subject)}: {words.holder(group)} went by "
+            f"{len(group.applications)} names while it held {words.it(subject)}; where a pooler hands the "
+            "session on, every client of it has this lock",
             evidence=f"application_name while held: {applications}; {words.age(scene.held(group, subject))}",
             suggestion="look for a pooler in its path: pglock-inspect doctor; behind one, take the lock with "
             "pg_advisory_xact_lock() in the job's one transaction, or connect without it",

@@ -31,7 +31,7 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
             subject,
             rule="prepared",
             severity="critical" if held.at_least >= limit else "warning",
-            summary=f"{words.title(group, subject)} is held by {words.holder(group)}, "
+            summary=f"{words.title(group, subject)} {words.be(subject)} held by {words.holder(group)}, "
             f"prepared {format_duration(held.at_least)} ago and not ended since",
             evidence=f"{words.age(held)}; owner {group.prepared.owner or 'unknown'}, "
             f"database {group.prepared.database or 'unknown'}",

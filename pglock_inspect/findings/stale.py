@@ -40,9 +40,9 @@ def find(scene: Scene, polls_for_critical: float) -> Iterator[Finding]:
             subject,
             rule="stale",
             severity="critical" if name and name.job and told else "warning",
-            summary=f"{words.title(group, subject)} is stale: {words.holder(group)} "
-            f"{'has' if proven or held.evidence == 'stamp' else 'seems to have'} held it for "
-            f"{format_duration(held.seconds)}, allowed are {format_duration(max_held)}",
+            summary=f"{words.title(group, subject)} {words.be(subject)} stale: {words.holder(group)} "
+            f"{'has' if proven or held.evidence == 'stamp' else 'seems to have'} held {words.it(subject)} "
+            f"for {format_duration(held.seconds)}, allowed are {format_duration(max_held)}",
             evidence=words.age(held),
             suggestion=words.end_holder(group),
         )

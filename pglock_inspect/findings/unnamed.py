@@ -31,7 +31,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
         yield Finding(
             rule="unnamed",
             severity="info",
-            summary=f"{words.title(group, subject) if key else f'{number:,} keys'} in database {database}, "
+            summary=f"{words.title(group, subject) if key else f'{number:,} locks'} in database {database}, "
             f"held by {_holders(unnamed)}, {'has' if key else 'have'} no name",
             evidence=f"{number:,} unnamed in database {database}",
             suggestion=_suggestion(key),
@@ -44,7 +44,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
 
 def _holders(unnamed: Sequence[tuple[HoldGroup, Subject]]) -> str:
     number = len({group.rows.pid or group.rows.virtual_transaction for group, _ in unnamed})
-    return words.holder(unnamed[0][0]) if number == 1 else f"{number:,} holders"
+    return words.holder(unnamed[0][0]) if number == 1 else words.count(number, "holder")
 
 
 def _suggestion(key: AdvisoryKey | None) -> str:

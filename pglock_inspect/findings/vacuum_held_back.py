@@ -37,7 +37,7 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
         if not long and session.xmin_age < _MOST_TRANSACTIONS:
             continue
         subject = group.subjects[0]
-        transactions = f"{session.xmin_age:,} transaction{'' if session.xmin_age == 1 else 's'}"
+        transactions = words.count(session.xmin_age, "transaction")
         lasting = f"at least {format_duration(kept)}" if kept is not None and long else transactions
         opened = scene.age(session.xact_start)
         yield finding_about(
@@ -47,8 +47,8 @@ def find(scene: Scene, after: float) -> Iterator[Finding]:
             rule="vacuum-held-back",
             severity="warning",
             summary=f"{words.title(group, subject)}: {words.holder(group)}, which "
-            f"{'holds' if group.rows.granted else 'waits for'} it, has kept VACUUM from removing dead rows "
-            f"for {lasting}",
+            f"{'holds' if group.rows.granted else 'waits for'} {words.it(subject)}, has kept VACUUM from "
+            f"removing dead rows for {lasting}",
             evidence=f"its snapshot or transaction is {transactions} old; transaction open for "
             f"{'an unknown time' if opened is None else format_duration(opened)}",
             suggestion=f"end its transaction, and take the lock outside of one: {words.end_holder(group)}"

@@ -23,6 +23,25 @@ def title(group: HoldGroup, subject: Subject) -> str:
     return f"key {key}" if key else f"{len(subject.keys):,} keys without a name"
 
 
+def be(subject: Subject) -> str:
+    """Return "is" or "are", as it follows the title of the keys."""
+    return "are" if _several(subject) else "is"
+
+
+def it(subject: Subject) -> str:
+    """Return "it" or "them", for the keys as their title calls them."""
+    return "them" if _several(subject) else "it"
+
+
+def _several(subject: Subject) -> bool:
+    return subject.name is None and len(subject.keys) > 1
+
+
+def count(number: int, thing: str) -> str:
+    """Return how many there are of what has a regular plural."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def holder(group: HoldGroup) -> str:
     """Return who holds or waits: a process with its user and application, or a prepared transaction."""
     if group.prepared:
@@ -52,14 +71,17 @@ def blocker(scene: Scene, pid: int) -> str:
 
 def age(held: Held) -> str:
     """Return what is known of an age, in numbers: the estimate, its bounds and its source."""
-    parts = [
-        f"held {format_duration(held.seconds)}" if held.seconds is not None else "held for an unknown time"
+    estimate = "for an unknown time" if held.seconds is None else format_duration(held.seconds)
+    return f"{', '.join((f'held {estimate}', *bounds(held)))} (evidence: {held.evidence})"
+
+
+def bounds(held: Held) -> list[str]:
+    """Return what is proven of an age: the least, the most, or nothing."""
+    return [
+        f"{words} {format_duration(seconds)}"
+        for words, seconds in (("at least", held.at_least), ("at most", held.at_most))
+        if seconds is not None
     ]
-    if held.at_least is not None:
-        parts.append(f"at least {format_duration(held.at_least)}")
-    if held.at_most is not None:
-        parts.append(f"at most {format_duration(held.at_most)}")
-    return f"{', '.join(parts)} (evidence: {held.evidence})"
 
 
 def last_command(session: Session) -> str:

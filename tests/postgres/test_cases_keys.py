@@ -73,5 +73,5 @@ def test_replicas_whose_keys_differ_from_run_to_run_show_as_unnamed(connect: Con
     assert soon(watcher, "never-seen", job="nightly").suggestion.endswith("pglock-inspect key nightly")
     report = watcher.poll()
     (finding,) = found(report, "unnamed")
-    assert finding.summary == "2 keys in database postgres, held by 2 holders, have no name"
+    assert finding.summary == "2 locks in database postgres, held by 2 holders, have no name"
     assert [len(locks_of(report, replica)) for replica in replicas] == [1, 1]

@@ -114,7 +114,7 @@ def test_all_keys_without_a_name_are_told_of_at_once(connect: Connect, watch: Wa
         connect().execute("SELECT pg_advisory_lock(%s, n) FROM generate_series(1, %s) AS n", [number, number])
     finding = soon(watch(), "unnamed", database="postgres")
     assert (finding.pid, finding.key) == (None, None)
-    assert finding.summary == "3 keys in database postgres, held by 2 holders, have no name"
+    assert finding.summary == "3 locks in database postgres, held by 2 holders, have no name"
 
 
 def test_configured_and_learned_names_are_names(connect: Connect, watch: Watch) -> None:

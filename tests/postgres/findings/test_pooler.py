@@ -45,9 +45,7 @@ def test_a_lock_that_two_clients_of_a_pooler_have_is_reported(
     finding = soon(watcher, "pooler", pid=pid)
     assert finding.severity == "warning"
     assert (finding.job, finding.database) == ("nightly", "postgres")
-    assert finding.summary.startswith(
-        f"nightly: its session, pid {pid} (postgres, replica-2), went by 2 names"
-    )
+    assert finding.summary.startswith(f"nightly: pid {pid} (postgres, replica-2) went by 2 names")
     assert finding.evidence.startswith("application_name while held: 'replica-1', 'replica-2'; held ")
     assert "pglock-inspect doctor" in finding.suggestion
     assert "pg_advisory_xact_lock()" in finding.suggestion

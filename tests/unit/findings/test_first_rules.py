@@ -118,7 +118,7 @@ def test_all_keys_of_a_database_without_a_name_are_one_finding() -> None:
     )
     here, there = found(one, "unnamed")
     assert (here.database, here.key, here.pid) == ("app", None, None)
-    assert here.summary == "3 keys in database app, held by 2 holders, have no name"
+    assert here.summary == "3 locks in database app, held by 2 holders, have no name"
     assert keys_about(here) == [(1, frozenset(map(packed, (8, 9)))), (2, frozenset({packed(10)}))]
     assert (there.database, there.key, there.pid) == ("other", AdvisoryKey.from_bigint(11), 3)
     assert "key = 11" in there.suggestion
