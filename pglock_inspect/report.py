@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pglock_inspect.findings import Scene
-    from pglock_inspect.model import Finding, HoldGroup, Subject
+    from pglock_inspect.model import Finding, HoldGroup, Job, Subject
 
     _Part = tuple[HoldGroup, Subject]
     """The keys of a group that share a name."""
+
+    _JobIdentity = tuple[str, str | None]
+    """Its name, and the database that it names: there may be one of that name in each."""
 
 
 def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Report:
@@ -70,11 +73,11 @@ def _totals(scene: Scene) -> Mapping[str, Totals]:
 
 
 def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]:
-    seen: dict[str, dict[str, list[_Part]]] = {}
+    seen: dict[_JobIdentity, dict[str, list[_Part]]] = {}
     for group in scene.groups:
         for subject in group.subjects:
             if subject.name and subject.name.job:
-                in_databases = seen.setdefault(subject.name.job.name, {})
+                in_databases = seen.setdefault(_identity(subject.name.job), {})
                 in_databases.setdefault(scene.database_name(group), []).append((group, subject))
     stale = {
         (id(group), keys) for finding in findings if finding.rule == "stale" for group, keys in finding.about
@@ -82,9 +85,10 @@ def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]
     for job in scene.jobs:
         runs = scene.runs.get(job.name)
         last_held = runs.last_held if runs else None
-        if job.name not in seen:
+        found = seen.get(_identity(job), {})
+        if not found:
             yield JobState(job, job.database, last_held=last_held)
-        for database, parts in sorted(seen.get(job.name, {}).items()):
+        for database, parts in sorted(found.items()):
             holds = [(group, subject) for group, subject in parts if group.rows.granted]
             waits = [(group, subject) for group, subject in parts if not group.rows.granted]
             yield JobState(
@@ -97,6 +101,10 @@ def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]
                 wait_seconds=_longest(scene.waited(group) for group, _ in waits),
                 last_held=last_held,
             )
+
+
+def _identity(job: Job) -> _JobIdentity:
+    return job.name, job.database
 
 
 def _number(parts: Iterable[_Part]) -> int:

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from pglock_inspect.config.dsn import resolve_dsn
 from pglock_inspect.config.load import load_settings
-from pglock_inspect.config.settings import Settings, Target
+from pglock_inspect.config.settings import Serving, Settings, Target
 
-__all__ = ["Settings", "Target", "load_settings", "resolve_dsn"]
+__all__ = ["Serving", "Settings", "Target", "load_settings", "resolve_dsn"]

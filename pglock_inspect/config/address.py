@@ -24,7 +24,5 @@ def parse_address(text: str) -> Address:
     """Return the address in ``127.0.0.1:10187`` or ``[::]:10187``. Raises ValueError with a sentence."""
     found = _WRITTEN.fullmatch(text)
     if not found or int(found[3]) > _LAST_PORT:
-        raise ValueError(
-            f"{shortened(text)} is no ADDRESS:PORT to listen on: write it like 127.0.0.1:10187"
-        )
+        raise ValueError(f"{shortened(text)} is no ADDRESS:PORT to listen on: write it like 127.0.0.1:10187")
     return Address(found[1] or found[2], int(found[3]))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pglock_inspect.config.address import parse_address
 from pglock_inspect.config.jobs import read_jobs
 from pglock_inspect.config.rules import read_rules
-from pglock_inspect.config.settings import Settings, Target
-from pglock_inspect.config.tables import Defaults, File, TargetTable, limits_over, read_table
+from pglock_inspect.config.settings import Serving, Settings, Target
+from pglock_inspect.config.tables import Defaults, File, ServeTable, TargetTable, limits_over, read_table
 from pglock_inspect.model import RuleSettings
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def apply(source: Source, settings: Settings) -> Settings:
         read_tables=settings.read_tables if defaults.read_tables is None else defaults.read_tables,
         rules=_rules_over(settings.rules, read_rules(file.rules, source.place)),
         targets=_read_targets(file.targets, source.place) + settings.targets,
+        serve=_read_serving(file.serve, source.place.inside("serve")) if file.serve else settings.serve,
         sources=(source.place.file, *settings.sources),
     )
 
@@ -44,6 +46,7 @@ def apply(source: Source, settings: Settings) -> Settings:
 def _refuse_what_needs_trust(source: Source, file: File, defaults: Defaults) -> None:
     """Raise for what would connect, query or read a secret: the file may lie in anybody's checkout."""
     refused = [("targets", "a dsn")] if file.targets else []
+    refused += [("serve", "what opens a port")] if file.serve else []
     refused += [
         (f"defaults.{key}", key)
         for key in ("names_query", "read_tables")
@@ -104,3 +107,17 @@ def _read_targets(tables: list[Any], file: Place) -> tuple[Target, ...]:
             raise place.problem(f"there is a target {table.name!r} already: rename one", key="name")
         targets[table.name] = Target(table.name, table.dsn)
     return tuple(targets.values())
+
+
+def _read_serving(written: Any, place: Place) -> Serving:  # noqa: ANN401 - TOML
+    table = read_table(written, ServeTable, place)
+    if table.tls_key and not table.tls_cert:
+        raise place.problem("is the key of no certificate: add tls_cert", key="tls_key")
+    beside = place.file.parent
+    return Serving(
+        listen=parse_address(table.listen) if table.listen else Serving().listen,
+        tls_cert=beside / table.tls_cert if table.tls_cert else None,
+        tls_key=beside / table.tls_key if table.tls_key else None,
+        users={name: str(hashed) for name, hashed in table.users.items()},
+        expose_queries=table.expose_queries,
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pglock_inspect.config.address import Address
 from pglock_inspect.errors import ConfigError
 from pglock_inspect.model import Job, Limits, RuleSettings
 from pglock_inspect.schemes import key_of
@@ -18,6 +19,16 @@ class Target(Struct, frozen=True):
 
     name: str
     dsn: str
+
+
+class Serving(Struct, frozen=True):
+    """How the exporter is reached. ``users`` are bcrypt hashes of passwords by name; without any, all may."""
+
+    listen: Address = Address("127.0.0.1", 10187)
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    users: Mapping[str, str] = {}
+    expose_queries: bool = False
 
 
 class Settings(Struct, frozen=True):
@@ -35,6 +46,7 @@ class Settings(Struct, frozen=True):
     read_tables: bool = False
     rules: Mapping[str, RuleSettings] = {}
     targets: tuple[Target, ...] = ()
+    serve: Serving = Serving()
     sources: tuple[Path, ...] = ()
 
     def with_limits(

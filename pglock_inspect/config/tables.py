@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from math import inf
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert
 
+from pglock_inspect.config.address import parse_address
 from pglock_inspect.config.problems import Place, explain
 from pglock_inspect.durations import format_duration, parse_duration
 from pglock_inspect.model import Limits, Scope, Severity
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Text = Annotated[str, Meta(min_length=1)]
+
+_BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
 
 
 class Seconds(float):
@@ -64,6 +68,33 @@ class SchemeName(str):
         return cls(scheme_named(value).name)
 
 
+class Listen(str):
+    """An address to listen on."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, value: object) -> Self:
+        """Return the address that is written. Raises ValueError."""
+        if not isinstance(value, str):
+            raise ValueError('must be an address in quotes, like "127.0.0.1:10187"')  # noqa: TRY004
+        parse_address(value)
+        return cls(value)
+
+
+class PasswordHash(str):
+    """A bcrypt hash, as ``htpasswd -nB`` writes it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, value: object) -> Self:
+        """Return the hash that is written. Raises ValueError, which does not quote what may be a password."""
+        if not isinstance(value, str) or not _BCRYPT.fullmatch(value):
+            raise ValueError("must be a bcrypt hash: write what htpasswd -nB NAME prints after the colon")
+        return cls(value)
+
+
 class File(Struct, frozen=True, forbid_unknown_fields=True):
     """A whole file. Its tables are read one by one, so that a message can name the job or the rule."""
 
@@ -71,6 +102,7 @@ class File(Struct, frozen=True, forbid_unknown_fields=True):
     jobs: list[Any] = []
     rules: dict[str, Any] = {}
     targets: list[Any] = []
+    serve: dict[str, Any] = {}
 
 
 class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,11 +147,22 @@ class TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
     dsn: Text
 
 
+class ServeTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``[serve]``."""
+
+    listen: Listen | None = None
+    tls_cert: Text | None = None
+    tls_key: Text | None = None
+    users: dict[Text, PasswordHash] = {}
+    expose_queries: bool = False
+
+
 TABLES: Mapping[str, type[Struct]] = {
     "[defaults]": Defaults,
     "[[jobs]]": JobTable,
     "[rules.NAME]": RuleTable,
     "[[targets]]": TargetTable,
+    "[serve]": ServeTable,
 }
 """The tables of a file by their headings."""
 

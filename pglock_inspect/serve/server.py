@@ -17,11 +17,11 @@ from pglock_inspect.serve.connection import BoundedConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from ssl import SSLContext
 
     from starlette.types import ASGIApp
 
     from pglock_inspect.config.address import Address
+    from pglock_inspect.serve.tls import Certificate
 
 _HEADERS = [
     ("Cache-Control", "no-store"),
@@ -33,6 +33,7 @@ _MOST_CONNECTIONS = 500
 _BACKLOG = 1024
 _LONGEST_HEADERS = 16 * 1024  # bytes
 _IDLE_SECONDS = 65  # more than between two scrapes
+_RENEWED_EVERY = 30.0  # seconds
 _GRACE_SECONDS = 1  # for responses under way
 
 
@@ -60,7 +61,10 @@ def listen_on(address: Address) -> list[socket.socket]:
 
 
 def run(
-    app: ASGIApp, sockets: list[socket.socket], tell: Callable[[str], None], tls: SSLContext | None = None
+    app: ASGIApp,
+    sockets: list[socket.socket],
+    tell: Callable[[str], None],
+    certificate: Certificate | None = None,
 ) -> None:
     """Answer requests until SIGTERM or SIGINT. ``tell`` is called with a sentence on what nobody foresaw."""
     logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # else warnings would reach stderr
@@ -81,17 +85,40 @@ def run(
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     config.load()
-    config.ssl = tls
-    asyncio.run(_serve(_Server(config), sockets, tell))
+    config.ssl = certificate.context if certificate else None
+    asyncio.run(_serve(_Server(config), sockets, tell, certificate))
 
 
-async def _serve(server: uvicorn.Server, sockets: list[socket.socket], tell: Callable[[str], None]) -> None:
+async def _serve(
+    server: uvicorn.Server,
+    sockets: list[socket.socket],
+    tell: Callable[[str], None],
+    certificate: Certificate | None,
+) -> None:
     loop = asyncio.get_running_loop()
     if not os.environ.get("PGLOCK_DEBUG"):
         loop.set_exception_handler(lambda _, context: tell(_unforeseen(context.get("exception"))))
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, setattr, server, "should_exit", True)  # noqa: FBT003
+    renewal = asyncio.create_task(_renew(certificate, tell)) if certificate else None
     await server.serve(sockets)
+    if renewal:
+        renewal.cancel()
+
+
+async def _renew(certificate: Certificate, tell: Callable[[str], None]) -> None:
+    """Show a renewed certificate; say so, once, where it cannot be used."""
+    told = None
+    while True:
+        await asyncio.sleep(_RENEWED_EVERY)
+        try:
+            certificate.renew()
+        except CannotListen as error:
+            if str(error) != told:
+                tell(str(error))
+            told = str(error)
+        else:
+            told = None
 
 
 def _unforeseen(error: BaseException | None) -> str:
