@@ -47,7 +47,7 @@ class Listen(click.ParamType[Address]):
             self.fail(str(error), param, ctx)
 
 
-@app.command(short_help="Serve metrics for Prometheus, and the report as JSON and as a page.")
+@app.command(short_help="Serve metrics for Prometheus, JSON, and a page.")
 @connection_options
 def serve(
     access: Access,
