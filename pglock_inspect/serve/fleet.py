@@ -40,7 +40,7 @@ class Fleet:
             watcher.target: Target(watcher, interval, tell) for watcher in watchers
         }
         self.fresh_for = 3 * interval + _SLOWEST_POLL
-        self._interval = interval
+        self.interval = interval
         self._tell = tell
         self._file = state_file
         self._stop = threading.Event()
@@ -51,7 +51,7 @@ class Fleet:
             self._save(self._file)
             self._saver.start()
         for number, target in enumerate(self.targets.values()):
-            target.start(min(number * _APART, self._interval))
+            target.start(min(number * _APART, self.interval))
         return self
 
     def __exit__(self, *_: object) -> None:

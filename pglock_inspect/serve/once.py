@@ -6,28 +6,23 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from pglock_inspect.serve.target import Latest
+    from collections.abc import Callable, Hashable
 
 _MOST = 256
 
 
 class Once:
-    """Makes each thing of the same reports a single time, in a thread, and hands it to all who ask."""
+    """Makes each thing once, in a thread, and hands it to all who ask until there is something new."""
 
     def __init__(self) -> None:
-        self._made: dict[Hashable, tuple[list[int], asyncio.Task[bytes]]] = {}
+        self._made: dict[Hashable, tuple[Hashable, asyncio.Task[bytes]]] = {}
 
-    async def get(
-        self, what: Hashable, latest: Sequence[Latest], make: Callable[[Sequence[Latest]], bytes]
-    ) -> bytes:
-        """Return what ``make`` makes of the reports; ``what`` says which thing that is."""
-        serials = [each.serial for each in latest]
+    async def get(self, what: Hashable, version: Hashable, make: Callable[[], bytes]) -> bytes:
+        """Return what ``make`` makes: ``what`` says which thing that is, ``version`` what of."""
         made_of, task = self._made.get(what, (None, None))
-        if task is None or made_of != serials:
+        if task is None or made_of != version:
             if len(self._made) >= _MOST:  # targets times formats that somebody asked for
                 self._made.clear()
-            task = asyncio.create_task(asyncio.to_thread(make, latest))
-            self._made[what] = serials, task
+            task = asyncio.create_task(asyncio.to_thread(make))
+            self._made[what] = version, task
         return await asyncio.shield(task)

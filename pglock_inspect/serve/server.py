@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pglock_inspect.serve.tls import Certificate
 
 _HEADERS = [
-    ("Cache-Control", "no-store"),
     ("Referrer-Policy", "no-referrer"),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),

@@ -23,13 +23,14 @@ _serials = count()
 
 
 class Latest:
-    """The last report of a target, with a ``serial`` of its own.
+    """The last report of a target, with a ``serial`` of its own and when it came, by the monotonic clock.
 
     ``made`` are its metrics in those formats, by content type, that somebody has asked for.
     """
 
     def __init__(self, report: Report) -> None:
         self.report = report
+        self.came_at = time.monotonic()
         self.serial = next(_serials)
         self.made: dict[str, list[bytes]] = {}
 
