@@ -1,23 +1,17 @@
 """Celery: the beat of every replica sends the task, and one worker at a time runs it.
 
-The broker is a directory, so that PostgreSQL is all it takes; with any other broker the task is the same.
+With a broker of yours: `BROKER=redis://… celery -A celery_beat worker --beat`.
 """
 
-import tempfile
-from pathlib import Path
+import os
 
 from celery import Celery
+from celery.beat import EmbeddedService
 from digest import DSN, EVERY, JOB, say, send_digest
 
 from pglock_inspect import run_with_lock
 
-queue = Path(tempfile.gettempdir(), "digest-queue")
-queue.mkdir(exist_ok=True)
-
-app = Celery("digest", broker="filesystem://")
-app.conf.broker_transport_options = dict.fromkeys(
-    ("data_folder_in", "data_folder_out", "control_folder"), str(queue)
-)
+app = Celery("digest", broker=os.environ.get("BROKER", "memory://"))
 app.conf.beat_scheduler = "celery.beat:Scheduler"  # keeps no file that replicas would have to share
 app.conf.beat_schedule = {"digest": {"task": JOB, "schedule": EVERY, "options": {"expires": EVERY}}}
 
@@ -25,3 +19,8 @@ app.conf.beat_schedule = {"digest": {"task": JOB, "schedule": EVERY, "options": 
 @app.task(name=JOB, ignore_result=True)
 def send_digest_once() -> None:
     say(ran=run_with_lock(DSN, JOB, send_digest))
+
+
+if __name__ == "__main__":  # a broker in memory takes beat and worker in one process
+    EmbeddedService(app, thread=True).start()
+    app.worker_main(["worker", "--pool=threads"])

@@ -35,6 +35,7 @@ COMMANDS = dict(re.findall(r"^\| \[.*?\]\((\w+)\.py\) \| `(.*?)` \|", PAGE, re.M
 JOB = "send_daily_digest"
 BUSY, DONE = f"{JOB}: another replica is at it", f"{JOB}: done"
 OLDEST_SERVER = {"django_command": 15}  # for Django 6
+PATIENCE = 60  # seconds
 END_BY_THEMSELVES = {"django_command", "sqlalchemy_connection"}
 
 
@@ -62,7 +63,7 @@ class Replica:
 
     @property
     def address(self) -> str:
-        said = wait_until(lambda: re.search(r"http://[\d.:]+", self.said), "it listens", timeout=30)
+        said = wait_until(lambda: re.search(r"http://[\d.:]+", self.said), "it listens", timeout=PATIENCE)
         assert said
         return said[0]
 
@@ -70,7 +71,7 @@ class Replica:
         """Ask it to end, unless it has, and leave none of its processes."""
         self.process.terminate()
         try:
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=PATIENCE)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -134,7 +135,7 @@ def test_one_replica_of_two_runs_the_job(
 ) -> None:
     with nobody_writes(connect):
         replicas = start(example)
-        wait_until(lambda: any(BUSY in replica.said for replica in replicas), "one is busy", timeout=30)
+        wait_until(lambda: any(BUSY in replica.said for replica in replicas), "one is busy", timeout=PATIENCE)
         lock = the_lock(watcher)
         assert lock is not None
         assert lock.name is not None
@@ -143,15 +144,15 @@ def test_one_replica_of_two_runs_the_job(
         assert lock.held.evidence == "stamp"
         writers = "SELECT count(*) FROM pg_locks WHERE relation = 'digests'::regclass AND NOT granted"
         assert janitor.execute(writers).fetchone() == (1,)
-    wait_until(lambda: any(DONE in replica.said for replica in replicas), "one has run", timeout=30)
-    wait_until(lambda: the_lock(watcher) is None, "the lock is released")
+    wait_until(lambda: any(DONE in replica.said for replica in replicas), "one has run", timeout=PATIENCE)
+    wait_until(lambda: the_lock(watcher) is None, "the lock is released", timeout=PATIENCE)
     assert janitor.execute("SELECT count(*) FROM digests").fetchone() == (1,)
     if example in END_BY_THEMSELVES:
-        assert [replica.process.wait(timeout=30) for replica in replicas] == [0, 0]
+        assert [replica.process.wait(timeout=PATIENCE) for replica in replicas] == [0, 0]
     for replica in replicas:
         replica.end()
         assert "Traceback" not in replica.said
-    wait_until(lambda: the_lock(watcher) is None, "the lock is released")
+    wait_until(lambda: the_lock(watcher) is None, "the lock is released", timeout=PATIENCE)
 
 
 def test_fastapi_that_shuts_down_ends_its_run(
@@ -159,15 +160,15 @@ def test_fastapi_that_shuts_down_ends_its_run(
 ) -> None:
     with nobody_writes(connect):
         replicas = start("fastapi_lifespan")
-        wait_until(lambda: any(BUSY in replica.said for replica in replicas), "one is busy", timeout=30)
+        wait_until(lambda: any(BUSY in replica.said for replica in replicas), "one is busy", timeout=PATIENCE)
         runs, waits = sorted(replicas, key=lambda replica: BUSY in replica.said)
         for replica in replicas:  # which answer meanwhile
             with urlopen(replica.address) as page:
                 assert page.read() == b'"Hello"'
         runs.end()
         assert "Application shutdown complete" in runs.said
-        wait_until(lambda: waits.said.count(BUSY) and the_lock(watcher), "the other runs", timeout=30)
-    wait_until(lambda: DONE in waits.said, "the other has run", timeout=30)
+        wait_until(lambda: waits.said.count(BUSY) and the_lock(watcher), "the other runs", timeout=PATIENCE)
+    wait_until(lambda: DONE in waits.said, "the other has run", timeout=PATIENCE)
     assert DONE not in runs.said
     assert "Traceback" not in runs.said + waits.said
     assert janitor.execute("SELECT count(*) FROM digests").fetchone() == (1,)
