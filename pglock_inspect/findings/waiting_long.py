@@ -52,7 +52,7 @@ def _by(scene: Scene, blockers: Sequence[HoldGroup], ahead: Sequence[int]) -> st
 
 def _suggestion(waiter: HoldGroup, blockers: Sequence[HoldGroup]) -> str:
     why = words.why(blockers[0] if blockers else waiter)
-    return f"see what is in the way: {why}, or give up waiting: {words.end_waiter(waiter)}"
+    return f"see what is in the way: {why}; to give up waiting: {words.end_waiter(waiter)}"
 
 
 WAITING_LONG = Rule("waiting-long", find, threshold=0.25, unit="share")

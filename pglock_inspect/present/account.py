@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pglock_inspect.durations import format_duration
+from pglock_inspect.findings import words
 from pglock_inspect.keys import AdvisoryKey
-from pglock_inspect.model import SEVERITIES, to_datetime
+from pglock_inspect.model import SEVERITIES
+from pglock_inspect.present.evidence import clock, findings_of, known_how, since
 from pglock_inspect.present.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pglock_inspect.model import Blocked, Finding, Instant, Lock, Report, Session
+    from pglock_inspect.model import Blocked, Held, Lock, Report, Session
     from pglock_inspect.present.meaning import Free
 
 _MOST_LISTED = 5
@@ -94,23 +96,32 @@ def _title(what: str, holders: Sequence[Lock]) -> str:
         known = "" if held is None or held.at_most is None else f" (at most {format_duration(held.at_most)})"
         return f"{what} is held, for an unknown time{known}, {allowed}."
     if any("stale" in lock.findings for lock in holders):
-        return f"{what} is STALE: held {format_duration(held.seconds)}, {allowed}."
-    return f"{what} has been held for {format_duration(held.seconds)}, {allowed}."
+        return f"{what} is STALE: held {_estimate(held)}, {allowed}."
+    return f"{what} has been held for {_estimate(held)}, {allowed}."
+
+
+def _estimate(held: Held) -> str:
+    """Return an age with a word for how far it can be relied on, where it is not proven."""
+    assert held.seconds is not None
+    age = format_duration(held.seconds)
+    proven = held.at_least is not None and format_duration(held.at_least) == age
+    word = {"transaction": "at most ", "statement": "about ", "observed": "about "}.get(held.evidence, "")
+    return age if proven else word + age
 
 
 def _lines(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> Iterator[Line]:
     for lock in holders[:_MOST_LISTED]:
-        yield Line("Held by", _holder(lock))
-        yield Line("Known how", _known_how(report, lock))
-        yield from (Line("Likely", text) for text in _likely(lock))
+        yield Line("Held by", f"{_holder(lock, report)}.")
+        yield Line("Known how", f"{_known_how(lock, report)}.")
+        yield from _doing(lock)
         yield from _blockers(report, lock)
     if len(holders) > _MOST_LISTED:
-        yield Line("Held by", f"{len(holders) - _MOST_LISTED} more")
+        yield Line("Held by", f"{len(holders) - _MOST_LISTED} more.")
     yield Line("Waiting", _waiting(waiters))
     yield from (Line("Do", text) for text in _do(report, holders, waiters))
 
 
-def _holder(lock: Lock) -> str:
+def _holder(lock: Lock, report: Report) -> str:
     if lock.prepared:
         prepared = lock.prepared
         return (
@@ -121,7 +132,8 @@ def _holder(lock: Lock) -> str:
     if session is None:
         return f"pid {lock.pid}, which was gone when sessions were read"
     mode = {"ExclusiveLock": "", "ShareLock": ", shared"}.get(lock.mode, f", {lock.mode}")
-    return f"pid {session.pid}{_who(session)}{mode}{_scope(lock)}, {session.state or 'in an unknown state'}"
+    scope = f", {lock.scope}-level" if lock.scope else ""
+    return f"pid {session.pid}{_who(session)}{mode}{scope}, {_state(session, report)}"
 
 
 def _who(session: Session) -> str:
@@ -130,54 +142,48 @@ def _who(session: Session) -> str:
     return f", user {session.user or 'unknown'}{application}{client}"
 
 
-def _scope(lock: Lock) -> str:
-    return f", {lock.scope}-level" if lock.scope else ""
+def _state(session: Session, report: Report) -> str:
+    seconds = since(session.state_change, report)
+    lasting = "" if seconds is None or session.state is None else f" for {format_duration(seconds)}"
+    return f"{session.state or 'in an unknown state'}{lasting}"
 
 
-def _known_how(report: Report, lock: Lock) -> str:
-    held, session = lock.held, lock.session
-    if held is None or held.evidence == "none":
-        text = "nothing proves since when"
-    elif held.evidence == "stamp":
-        text = "the holder stamped the lock when it took it"
-    elif held.evidence == "prepared":
-        text = f"prepared at {_clock(lock.prepared.prepared_at if lock.prepared else None)}"
-    elif held.evidence == "session_state":
-        text = f"the session has run nothing since {_clock(session.state_change if session else None)}"
-    elif held.evidence == "transaction":
-        text = f"its transaction began at {_clock(session.xact_start if session else None)}"
-    elif held.evidence == "statement":
-        text = (
-            f"its statement, which takes no lock, began at {_clock(session.query_start if session else None)}"
-        )
-    else:
-        text = "seen in every poll since then; it may have been released and taken again in between"
-    bounds = [
-        f"at least {format_duration(held.at_least)}" if held and held.at_least is not None else "",
-        f"at most {format_duration(held.at_most)}" if held and held.at_most is not None else "",
-    ]
-    connected = f" (connected {_clock(session.backend_start)})" if session and session.backend_start else ""
-    known = ", ".join(bound for bound in bounds if bound)
-    if not known and report.server and not report.server.privileged:
-        known = "other users' sessions are hidden from this role (GRANT pg_monitor)"
-    return f"{text}{'; held ' if known and bounds != ['', ''] else '; ' if known else ''}{known}{connected}."
+def _known_how(lock: Lock, report: Report) -> str:
+    proven = ", ".join(words.bounds(lock.held)) if lock.held else ""
+    if proven:
+        return f"{known_how(lock, report)}; held {proven}{_connected(lock, report)}"
+    hidden = report.server is not None and not report.server.privileged
+    return known_how(lock, report) + (
+        "; other users' sessions are hidden from this role (GRANT pg_monitor)" if hidden else ""
+    )
 
 
-def _likely(lock: Lock) -> Iterator[str]:
+def _connected(lock: Lock, report: Report) -> str:
+    """Return when the session began, where that is what proves how old its lock is at most."""
+    connected = lock.session.backend_start if lock.session else None
+    seconds = since(connected, report)
+    at_most = lock.held.at_most if lock.held else None
+    return f" (connected {clock(connected, report)})" if seconds is not None and seconds == at_most else ""
+
+
+def _doing(lock: Lock) -> Iterator[Line]:
+    """Yield what the holder is at, as far as its last statement tells."""
     session = lock.session
-    if lock.prepared:
-        yield "lost by its transaction manager: a prepared transaction outlives sessions and restarts"
+    if "prepared" in lock.findings:
+        text = "lost by its transaction manager: a prepared transaction outlives sessions and restarts."
+        yield Line("Likely", text)
     if session is None or session.query is None:
         return
-    last = one_line(session.query, _LONGEST_STATEMENT)
+    statement = one_line(session.query, _LONGEST_STATEMENT)
     if "leaked" in lock.findings:
         ended = session.query.strip().rstrip(";").lower().startswith(_COMMIT_WORDS)
-        where = "left behind on a pooled connection" if ended else "left behind"
-        yield f"{where}: the last statement was {last}, and no transaction is open."
-    elif session.state == "active":
-        yield f"at work: {last}"
+        what = "left behind on a pooled connection" if ended else "left behind, or at work elsewhere"
+        text = f"{what}: the last statement was {statement}, and no transaction is open."
+        yield Line("Likely", text)
     elif session.idle:
-        yield f"{session.state}; the last statement was {last}"
+        yield Line("Last ran", statement)
+    elif session.state == "active":
+        yield Line("Runs", statement)
 
 
 def _blockers(report: Report, lock: Lock) -> Iterator[Line]:
@@ -189,10 +195,10 @@ def _blockers(report: Report, lock: Lock) -> Iterator[Line]:
         if blocked is None or blocked.pid in seen or blocked.waits_for is None:
             continue
         seen.add(blocked.pid)
-        since = "" if blocked.waited_seconds is None else f" for {format_duration(blocked.waited_seconds)}"
-        by = ", ".join(_blocker(report, pid) for pid in blocked.blocked_by) or "nobody any more"
+        lasting = "" if blocked.waited_seconds is None else f" for {format_duration(blocked.waited_seconds)}"
+        by = "; ".join(_blocker(report, pid) for pid in blocked.blocked_by) or "nobody any more"
         yield Line(
-            "Blocked", f"pid {blocked.pid} itself waits{since} for {blocked.waits_for}, blocked by {by}"
+            "Blocked", f"pid {blocked.pid} itself waits for {blocked.waits_for}{lasting}, blocked by {by}."
         )
         ahead += blocked.blocked_by
 
@@ -204,7 +210,7 @@ def _blocker(report: Report, pid: int) -> str:
     session = known.session if known else None
     if session is None:
         return f"pid {pid}"
-    root = "" if known and known.waits_for else f", {session.state or 'in an unknown state'}: the root"
+    root = "" if known and known.waits_for else f", {_state(session, report)}: the root"
     return f"pid {pid}{_who(session)}{root}"
 
 
@@ -224,22 +230,20 @@ def _do(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> lis
     """Return what the findings suggest, the worst first: about the holders, else about the waiters."""
     roots = [_end_root(report, pid) for lock in holders for pid in _roots(report, lock.pid)]
     for locks in (holders, waiters):
-        findings = sorted(_about(report, locks), key=lambda finding: -SEVERITIES.index(finding.severity))
-        suggestions = [f.suggestion for f in findings if "pglock-inspect why" not in f.suggestion]
-        if suggestions or roots:
-            return [
-                _explained(text, locks) for text in [*dict.fromkeys([*roots, *suggestions])][:_MOST_LISTED]
-            ]
+        findings = [finding for lock in locks for finding in findings_of(lock, report)]
+        findings.sort(key=lambda finding: -SEVERITIES.index(finding.severity))
+        told: list[str] = []
+        for text in [*roots, *(_beyond_this_account(finding.suggestion) for finding in findings)]:
+            if text and not any(before in text for before in told):
+                told.append(text)
+        if told:
+            return [part for text in told[:_MOST_LISTED] for part in _explained(text, locks)]
     return ["nothing: all is as it should be."]
 
 
-def _about(report: Report, locks: Sequence[Lock]) -> Iterator[Finding]:
-    pids = {lock.pid for lock in locks}
-    rules = {rule for lock in locks for rule in lock.findings}
-    places = {(lock.database, lock.key) for lock in locks}
-    for finding in report.findings:
-        if finding.rule in rules and finding.pid in pids and (finding.database, finding.key) in places:
-            yield finding
+def _beyond_this_account(suggestion: str) -> str:
+    """Return a suggestion without the advice to ask for an account."""
+    return "; ".join(advice for advice in suggestion.split("; ") if "pglock-inspect why " not in advice)
 
 
 def _roots(report: Report, pid: int | None) -> list[int]:
@@ -259,12 +263,13 @@ def _end_root(report: Report, pid: int) -> str:
     return f"end the root, if it may be ended: SELECT pg_terminate_backend({pid})"
 
 
-def _explained(suggestion: str, locks: Sequence[Lock]) -> str:
-    idle = any(lock.session and lock.session.idle for lock in locks)
-    if idle and suggestion.startswith("pglock-inspect kill"):
-        return f"{suggestion}  (pg_cancel_backend would change nothing: the holder is idle)"
-    return suggestion
-
-
-def _clock(instant: Instant | None) -> str:
-    return "an unknown time" if instant is None else f"{to_datetime(instant):%Y-%m-%d %H:%M:%S} UTC"
+def _explained(suggestion: str, locks: Sequence[Lock]) -> Iterator[str]:
+    """Yield a suggestion, and what is to be known of it on a line of its own: a command is copied."""
+    command, _, note = suggestion.rpartition("  -- ")
+    yield command or note
+    if command:
+        yield f"({note})"
+    if suggestion.startswith("pglock-inspect kill") and any(
+        lock.session and lock.session.idle for lock in locks
+    ):
+        yield "(pg_cancel_backend would change nothing: the holder is idle)"

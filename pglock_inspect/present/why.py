@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pglock_inspect.present.cells import pad, wrap
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 _LABELS = 10
 _INDENT = "  "
 _LEAST = 20
+_WHOLE = re.compile(r"pglock-inspect \w+(?: [\w:/-]+(?:,-?\d+)?)?(?: --\w+)?|\d (?:ms|s|min|h|d)\b")
+"""What stays on one line: a command, to be copied, and a number with its unit."""
+_GLUE = "\N{NO-BREAK SPACE}"  # no text has it, once it is printable
 
 
 def as_text(told: Told, paper: Paper) -> str:
@@ -45,7 +49,16 @@ def _lines(account: Account, paper: Paper) -> Iterator[str]:
 
 
 def _wrapped(text: str, cells: int | None) -> Iterator[str]:
-    return wrap(text, max(cells, _LEAST)) if cells is not None else iter([text])
+    """Yield the lines of a text."""
+    if cells is None:
+        yield text
+        return
+    most = max(cells, _LEAST)
+    glued = _WHOLE.sub(
+        lambda found: found[0].replace(" ", _GLUE) if len(found[0]) <= most else found[0], text
+    )
+    for line in wrap(glued, most):
+        yield line.replace(_GLUE, " ")
 
 
 def as_json(told: Told) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pglock_inspect.durations import format_duration
-from pglock_inspect.model import SEVERITIES, seconds_between, to_datetime
+from pglock_inspect.findings import words
+from pglock_inspect.model import seconds_between, to_datetime
 from pglock_inspect.present.columns import held_text, label
+from pglock_inspect.present.evidence import findings_of, known_how
 from pglock_inspect.top.rows import same_key
 from pglock_inspect.top.sections import Entry, Section
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pglock_inspect.model import (
-        Evidence,
         Finding,
         Held,
         Instant,
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
     )
     from pglock_inspect.present.look import Look
 
-_KNOWN_FROM: dict[Evidence, str] = {
-    "stamp": "the stamp that its holder set on taking it",
-    "prepared": "when its transaction was prepared",
-    "session_state": "how long its session has been idle: it was taken before that",
-    "transaction": "the start of its transaction: it was taken after that",
-    "statement": "the start of the running statement, which takes no such lock itself; an estimate",
-    "observed": "polls that all saw it; it may have been released and taken again between two",
-    "none": "the start of its session at most",
-}
 _NAMED_BY: dict[NameSource, str] = {
     "config": "the configuration",
     "query": "a string in a session's statement",
@@ -50,7 +42,7 @@ def describe(lock: Lock, report: Report, look: Look) -> list[Section]:
     """Return what the report knows of a lock, what matters most first."""
     sections = [
         Section("Findings", list(_findings(findings_of(lock, report), look))),
-        Section("Held" if lock.granted else "Waiting", list(_age(lock, look))),
+        Section("Held" if lock.granted else "Waiting", list(_age(lock, report, look))),
         Section("Waiters", list(_waiters(lock, report, look))),
         Section("Key", list(_key(lock, look))),
     ]
@@ -67,27 +59,6 @@ def general(report: Report, look: Look) -> Section:
     return Section("Server", list(_findings(findings, look)))
 
 
-def findings_of(lock: Lock, report: Report) -> list[Finding]:
-    """Return the findings about a lock, worst first."""
-    found = [
-        finding for finding in report.findings if finding.rule in lock.findings and _is_about(finding, lock)
-    ]
-    return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
-
-
-def _is_about(finding: Finding, lock: Lock) -> bool:
-    if finding.about:
-        holder = lock.prepared.gid if lock.prepared else lock.pid
-        packed = lock.key.classid << 32 | lock.key.objid
-        return any(
-            packed in keys
-            and (group.rows.objsubid, group.rows.mode) == (lock.key.objsubid, lock.mode)
-            and holder == (group.prepared.gid if group.prepared else group.rows.pid)
-            for group, keys in finding.about
-        )
-    return finding.key == lock.key and finding.pid in {None, lock.pid}
-
-
 def _findings(findings: Iterable[Finding], look: Look) -> Iterator[Entry]:
     for finding in findings:
         sign = look.glyphs.of(finding.severity)
@@ -96,9 +67,9 @@ def _findings(findings: Iterable[Finding], look: Look) -> Iterator[Entry]:
         yield Entry(look.glyphs.then, look.text(finding.suggestion), "strong", "info")
 
 
-def _age(lock: Lock, look: Look) -> Iterator[Entry]:
+def _age(lock: Lock, report: Report, look: Look) -> Iterator[Entry]:
     if lock.held:
-        yield from _held(lock.held, lock.max_held, look)
+        yield from _held(lock, lock.held, report, look)
     elif lock.waited_seconds is not None:
         yield Entry("for", format_duration(lock.waited_seconds), "strong")
     if lock.blocked_by:
@@ -107,16 +78,13 @@ def _age(lock: Lock, look: Look) -> Iterator[Entry]:
         yield Entry("behind", _processes(lock.queued_behind, look))
 
 
-def _held(held: Held, max_held: float | None, look: Look) -> Iterator[Entry]:
+def _held(lock: Lock, held: Held, report: Report, look: Look) -> Iterator[Entry]:
     yield Entry("for", held_text(held, look), "strong")
-    bounds = [
-        f"{words} {format_duration(seconds)}"
-        for words, seconds in (("at least", held.at_least), ("at most", held.at_most))
-        if seconds is not None
-    ]
-    if bounds:
-        yield Entry("proven", ", ".join(bounds))
-    yield Entry("known from", _KNOWN_FROM[held.evidence])
+    proven = words.bounds(held)
+    if proven:
+        yield Entry("proven", ", ".join(proven))
+    yield Entry("known how", known_how(lock, report))
+    max_held = lock.max_held
     if max_held is None:
         yield Entry("limit", "none")
     else:

@@ -31,8 +31,8 @@ def test_a_long_wait_is_reported_with_who_holds_the_lock(connect: Connect, watch
     assert finding.evidence.startswith("waited ")
     assert finding.evidence.endswith("; 1 waiting, 100 connections at most")
     assert finding.suggestion == (
-        f"see what is in the way: pglock-inspect why {pids[0]}, "
-        f"or give up waiting: pglock-inspect kill {pids[1]} --cancel"
+        f"see what is in the way: pglock-inspect why {pids[0]}; "
+        f"to give up waiting: pglock-inspect kill {pids[1]} --cancel"
     )
 
 
@@ -81,7 +81,7 @@ def test_waiting_for_a_prepared_transaction_leads_to_an_account_of_the_key(
     begin(waiter, "SELECT pg_advisory_lock(-7, 8)")
     finding = soon(watch(limits=SOON), "waiting-long", pid=waiter.info.backend_pid)
     assert finding.summary.endswith("; held by prepared transaction 'payout-17'")
-    assert finding.suggestion.startswith("see what is in the way: pglock-inspect why -7,8, or give up")
+    assert finding.suggestion.startswith("see what is in the way: pglock-inspect why -7,8; to give up")
 
 
 def test_a_blocked_holder_is_reported_with_the_root(invoices: str, connect: Connect, watch: Watch) -> None:

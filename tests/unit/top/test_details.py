@@ -6,8 +6,9 @@ from msgspec.structs import replace
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Finding, Held, HoldGroup, LockRows, Name, Sighting
 from pglock_inspect.present.cells import width
+from pglock_inspect.present.evidence import findings_of
 from pglock_inspect.present.look import Look
-from pglock_inspect.top.details import describe, findings_of
+from pglock_inspect.top.details import describe
 from pglock_inspect.top.sections import Section, lines_of
 from tests.support.any_reports import reports
 from tests.support.reports import HOLDER, NOW, PREPARED, SESSION, STALE, WAITER, make_report
@@ -29,7 +30,7 @@ def test_of_a_holder() -> None:
         "Held": {
             "for": "≥ 42 min",
             "proven": "at least 42 min, at most 3 h 2 min",
-            "known from": "how long its session has been idle: it was taken before that",
+            "known how": "the session has run nothing since 01:18:00 UTC",
             "limit": "10 min, held 4.2 times as long",
         },
         "Waiters": {"pid 4720": "for 12 min, worker-1"},
@@ -96,7 +97,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
     sections = told(describe(lock, make_report(lock), LOOK))
     assert sections["Held"] == {
         "for": "?",
-        "known from": "the start of its session at most",
+        "known how": "nothing tells since when",
         "limit": "none",
     }
     assert sections["Key"]["name"] == "leader?"
