@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +12,13 @@ if TYPE_CHECKING:
     from psycopg.abc import PQGen
 
 T = TypeVar("T")
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def elapsed() -> float:
+    """Return seconds of a clock that goes on while the machine sleeps, where the system has one."""
+    return time.clock_gettime(_CLOCK)
 
 
 def within(seconds: float, question: PQGen[T]) -> PQGen[T]:

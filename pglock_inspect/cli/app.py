@@ -13,7 +13,7 @@ from typer.main import get_command, get_group
 
 from pglock_inspect import __version__
 from pglock_inspect.cli.commands import command_app
-from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.exit_codes import ExitCode, RunCode
 from pglock_inspect.cli.options import Access, connection_options
 from pglock_inspect.cli.output import PROGRAM, prepare, talk, writing
 from pglock_inspect.errors import PglockInspectError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # In the order of the help. A command is a module of this package with an `app`: a Typer app of one function.
-COMMANDS = ("top", "ls", "check", "why", "kill", "serve", "doctor", "key", "identify", "init", "demo")
+COMMANDS = ("top", "ls", "check", "why", "kill", "run", "serve", "doctor", "key", "identify", "init", "demo")
 
 _COMPLETION = "_PGLOCK_INSPECT_COMPLETE"
 
@@ -105,6 +105,7 @@ def run(arguments: Sequence[str]) -> int:
         from click.shell_completion import shell_complete  # noqa: PLC0415
 
         return shell_complete(app, {}, PROGRAM, _COMPLETION, instruction)
+    context, foreseen = None, True
     try:
         with writing(), app.make_context(PROGRAM, list(arguments)) as context:
             code = app.invoke(context)
@@ -123,9 +124,16 @@ def run(arguments: Sequence[str]) -> int:
             raise
         # Without its text, which may quote a password.
         talk(f"something unforeseen went wrong ({type(error).__name__}): PGLOCK_DEBUG=1 shows where")
+        foreseen = False
     else:
         return int(code or ExitCode.OK)
-    return ExitCode.UNKNOWN
+    return _failure_code(context, foreseen=foreseen)
+
+
+def _failure_code(context: click.Context | None, *, foreseen: bool) -> int:
+    if context is None or context.invoked_subcommand != "run":
+        return ExitCode.UNKNOWN
+    return RunCode.USAGE if foreseen else RunCode.SOFTWARE
 
 
 def _usage(error: click.UsageError) -> str:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Generator
 from datetime import timedelta
 from functools import lru_cache, partial
 from reprlib import repr as shortened
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from weakref import ReferenceType, ref
 
 import psycopg
 
-from pglock_inspect.deadline import within
+from pglock_inspect.deadline import elapsed, within
 from pglock_inspect.errors import AlreadyHeld, LockLost, LockTimeout, NotAPsycopgConnection
 from pglock_inspect.lock.session import SessionLevel
 from pglock_inspect.lock.transaction import TransactionLevel
@@ -59,9 +58,13 @@ class Options(TypedDict, total=False):
 
 
 class BaseLock:
-    """A lock; true if it was granted and is not known to be lost."""
+    """A lock; true if it was granted and is not known to be lost.
+
+    `proven_at` is when the question was asked, by the clock `elapsed`, that the server last answered: held.
+    """
 
     granted = False
+    proven_at = 0.0
 
     _kind: type[AnyConnection]
     _connection: Any
@@ -80,12 +83,14 @@ class BaseLock:
         *,
         transaction: bool = False,
         lease: float = LEASE,
+        key: AdvisoryKey | None = None,
         **options: Unpack[Options],
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"a lock's name is a str, not {type(name).__name__}")
         self.name = name
         self._level_type = TransactionLevel if transaction else SessionLevel
+        self._key = key
         self._options = options
         self._wait = max(_AT_ONCE, options.get("wait", _AT_ONCE))
         self._conninfo = conn if isinstance(conn, str) else None
@@ -118,7 +123,7 @@ class BaseLock:
             if not self.granted:
                 self._leave()
             elif self._lease:
-                self._beat_at = monotonic() + BEAT
+                self._beat_at = elapsed() + BEAT
                 self._socket = select.poll()
                 self._socket.register(self._connection.pgconn.socket, select.POLLIN)
                 self._start_watch()
@@ -169,17 +174,19 @@ class BaseLock:
         yield from self._asking(self._held().check())
 
     def _asking(self, question: PQGen[None]) -> Flow:
+        asked_at = elapsed()
         try:
             yield self._question(question)
         except psycopg.Error as error:
             self._explain(error)
             raise
+        self.proven_at = asked_at
 
     def _beat(self) -> Flow:
         """Beat if it is time, or if the server has said something, such as farewell."""
-        if monotonic() < self._beat_at and not self._socket.poll(0):
+        if elapsed() < self._beat_at and not self._socket.poll(0):
             return
-        self._beat_at = monotonic() + BEAT
+        self._beat_at = elapsed() + BEAT
         try:
             yield from self._asking(self._held().beat())
         except LockLost as lost:
@@ -191,13 +198,13 @@ class BaseLock:
         """Raise AlreadyHeld, UsedAfterFork or UnhashableName before anything is sent."""
         connection, options = self._connection, self._options
         refuse_after_fork(connection.pgconn)
-        codec = "utf-8"
+        key, codec = self._key, "utf-8"
         if not self.name.isascii():
             codec = codec_of(connection.info.parameter_status("server_encoding") or "")
         level = self._level = self._level_type(
             connection,
             self.name,
-            _key_of(self.name, options.get("scheme", "hashtext"), encoding=codec),
+            key or _key_of(self.name, options.get("scheme", "hashtext"), encoding=codec),
             stamps=options.get("stamp", True),
             wait=self._wait,
             through_pooler=options.get("pooler") == "allow",
