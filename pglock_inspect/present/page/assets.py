@@ -29,7 +29,7 @@ ASSETS: Mapping[str, tuple[bytes, str]] = {
         for meaning, color in _COLORS.items()
     },
 }
-"""File name to content and media type; the page expects them beside it."""
+"""File name to content and media type; the page asks for them below ``assets/``."""
 
 VERSION = sha256(b"".join(content for content, _ in ASSETS.values())).hexdigest()[:12]
 """Changes with any of the files: they may be kept under ``?VERSION`` for good."""

@@ -30,16 +30,19 @@ def render(
     queries: bool,
     ages: Sequence[float] | None = None,
     interval: float = 2.0,
+    targets: int | None = None,
 ) -> str:
     """Return the page of the latest report of each target.
 
     ``queries`` shows what sessions run. ``ages`` are the seconds since each report came, by default as the
     server's clock and the one here tell; one is due every ``interval`` seconds.
+    ``targets`` is how many there are, where these are some of them.
     """
     if ages is None:
         now = to_instant(datetime.now(UTC))
         ages = [max(seconds_between(report.taken_at, now), 0.0) for report in reports]
-    page = page_of(reports, ages, queries=queries, interval=interval)
+    of = len(reports) if targets is None else targets
+    page = page_of(reports, ages, queries=queries, interval=interval, of=of)
     return _templates().get_template("page.html").render(page=page, version=VERSION)
 
 

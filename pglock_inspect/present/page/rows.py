@@ -137,7 +137,7 @@ def job_row(
 ) -> JobRow:
     """Return the row of a job, of which ``locks`` are some and ``findings`` those that name it."""
     severity = worst([*(lock.severity for lock in locks), *(finding.severity for finding in findings)])
-    rules = {rule: None for lock in locks for rule in lock.findings} | {f.rule: None for f in findings}
+    rules = {rule for lock in locks for rule in lock.findings} | {finding.rule for finding in findings}
     longest = max((lock for lock in locks if lock.held), key=lambda lock: _seconds(lock) or 0.0, default=None)
     limit = None if state.job.long_lived else state.job.limits.max_held
     mark = _job_mark(state, severity, rules)
@@ -148,7 +148,7 @@ def job_row(
         mark=mark,
         name=state.job.name[:_NAME],
         database=state.database,
-        rules=tuple(rule for rule in rules if rule != mark.word.replace(" ", "-")),
+        rules=tuple(sorted(rules - {mark.word.replace(" ", "-")})),
         held=_held(state, longest) if state.held else None,
         limit=None if limit is None else format_duration(limit),
         bar=_bar(state.held_seconds, limit, severity) if state.held else None,
@@ -207,7 +207,7 @@ def lock_row(identity: str, lock: Lock, *, query: bool) -> LockRow:
         name=label(lock)[:_NAME],
         key=str(lock.key) if lock.name else None,
         database=lock.database,
-        rules=lock.findings,
+        rules=tuple(sorted(lock.findings)),
         age=text_of(columns.FOR, lock),
         evidence=text_of(columns.EVIDENCE, lock) if lock.held else None,
         limit=None if limit is None else format_duration(limit),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
 from pglock_inspect.model import SEVERITIES, seconds_between, to_datetime
 from pglock_inspect.present.page.listings import (
@@ -48,6 +49,7 @@ class Target(NamedTuple):
 
     id: str
     name: str
+    link: str
     mark: Mark
     gist: str
     read_at: str
@@ -70,6 +72,7 @@ def target_of(report: Report, age: float, frame: Frame) -> Target:
     target = Target(
         id=frame.identities.of(report.target),
         name=report.target,
+        link=f"?target={quote(report.target, safe='', errors='replace')}",
         mark=UNREAD,
         gist=report.error or "",
         read_at=moment(report.taken_at),

@@ -22,7 +22,8 @@ _LEAST_REFRESH, _MOST_REFRESH = 2.0, 30.0  # seconds
 class Page(NamedTuple):
     """All of it; ``targets`` come the worst first, ``refresh`` is in seconds.
 
-    ``unfold``: they are few, so that all but the healthy ones are shown unfolded.
+    ``unfold``: they are few, so that all but the healthy ones are shown unfolded. ``of`` is how many there
+    are, shown or not.
     """
 
     mark: Mark
@@ -30,17 +31,23 @@ class Page(NamedTuple):
     targets: tuple[Target, ...]
     refresh: float
     unfold: bool
+    of: int
 
 
-def page_of(reports: Sequence[Report], ages: Sequence[float], *, queries: bool, interval: float) -> Page:
-    """Return the page of reports, each so many seconds old; one is due every ``interval`` seconds."""
+def page_of(
+    reports: Sequence[Report], ages: Sequence[float], *, queries: bool, interval: float, of: int
+) -> Page:
+    """Return the page of reports, each so many seconds old; one is due every ``interval`` seconds.
+
+    There are so many servers: ``of``.
+    """
     number = len(reports) or 1
     frame = Frame(
         jobs=max(12, 1_000 // number),
         findings=max(8, 300 // number),
         locks=max(6, 200 // number),
         queries=queries,
-        named=number > 1,
+        named=of > 1,
         overdue=1.5 * interval + _PATIENCE,
         identities=Identities(),
     )
@@ -53,6 +60,7 @@ def page_of(reports: Sequence[Report], ages: Sequence[float], *, queries: bool, 
         targets=tuple(sorted(targets, key=_urgency)),
         refresh=min(max(interval, _LEAST_REFRESH), _MOST_REFRESH),
         unfold=number <= _FEW,
+        of=of,
     )
 
 
