@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FEW = 4
 _PATIENCE = 5.0  # seconds
-_LEAST_REFRESH, _MOST_REFRESH = 2.0, 30.0  # seconds
+_LEAST_REFRESH, _MOST_REFRESH = 1.0, 30.0  # seconds
 
 
 class Page(NamedTuple):
