@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pglock_inspect.demo.programs import find_bindir
 from pglock_inspect.demo.server import TemporaryServer
@@ -58,10 +58,10 @@ class StartServer(Protocol):
 
 
 class GivenServer:
-    """A server that was not started by the launcher."""
+    """A server that was not started by the launcher; `dsn` may be a URL, what it gives is `name=value`."""
 
     def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
+        self._dsn = make_conninfo("", **conninfo_to_dict(dsn))
 
     def dsn(self, **parameters: str | int) -> str:
         return make_conninfo(self._dsn, **parameters)
@@ -83,8 +83,9 @@ def shared_server() -> Iterator[Server]:
         from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415 -- slow
 
         settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
-        image = PostgresContainer(f"postgres:{_IMAGE_VERSION}").with_env("POSTGRES_HOST_AUTH_METHOD", "trust")
-        with image.with_command(f"postgres {settings}") as container:
+        image = PostgresContainer(f"postgres:{_IMAGE_VERSION}", username="postgres", dbname="postgres")
+        trusting = image.with_env("POSTGRES_HOST_AUTH_METHOD", "trust")
+        with trusting.with_command(f"postgres {settings}") as container:
             yield GivenServer(container.get_connection_url(driver=None))
     else:
         with TemporaryServer(bindir=bindir(), settings=SETTINGS) as server:
