@@ -38,8 +38,8 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             f"been idle for {format_duration(idle)}, in no transaction",
             evidence=f"{words.age(held)}; idle for {format_duration(idle)}, its last statement a "
             f"{words.last_command(session)}",
-            suggestion=f"have its application unlock {words.it(subject)} there, as often as it took "
-            f"{words.it(subject)}, or end the session: {words.end_holder(group)}",
+            suggestion="have its application unlock there what it took, as often as it took it, or end the "
+            f"session: {words.end_holder(group)}",
         )
 
 

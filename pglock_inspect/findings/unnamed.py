@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pglock_inspect.keys import AdvisoryKey
     from pglock_inspect.model import HoldGroup, Subject
 
+_GET_TO_KNOW_ALL = (
+    "see each: pglock-inspect ls; and configure a job for each key, or for all with one first half"
+)
+
 
 def find(scene: Scene, _: float) -> Iterator[Finding]:
     """Yield one finding for all keys of a database that are held and have no name."""
@@ -34,7 +38,7 @@ def find(scene: Scene, _: float) -> Iterator[Finding]:
             summary=f"{words.title(group, subject) if key else f'{number:,} locks'} in database {database}, "
             f"held by {_holders(unnamed)}, {'has' if key else 'have'} no name",
             evidence=f"{number:,} unnamed in database {database}",
-            suggestion=_suggestion(key),
+            suggestion=get_to_know(key) if key else _GET_TO_KNOW_ALL,
             pid=group.rows.pid if len(unnamed) == 1 else None,
             database=database,
             key=key,
@@ -47,9 +51,8 @@ def _holders(unnamed: Sequence[tuple[HoldGroup, Subject]]) -> str:
     return words.holder(unnamed[0][0]) if number == 1 else words.count(number, "holder")
 
 
-def _suggestion(key: AdvisoryKey | None) -> str:
-    if key is None:
-        return "see each: pglock-inspect ls; and configure a job for each key, or for all with one first half"
+def get_to_know(key: AdvisoryKey) -> str:
+    """Return what to do about a key without a name."""
     known = f"see what is known of it: pglock-inspect identify {key}"
     if key.value is None:
         return f"{known}; an extension takes it, since neither a bigint nor a pair of int4 makes this key"

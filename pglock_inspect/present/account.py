@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from pglock_inspect.durations import format_duration
 from pglock_inspect.findings import words
+from pglock_inspect.findings.unnamed import get_to_know
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import SEVERITIES
 from pglock_inspect.present.evidence import clock, findings_of, known_how, since
@@ -17,7 +18,7 @@ from pglock_inspect.present.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pglock_inspect.model import Blocked, Held, Lock, Report, Session
+    from pglock_inspect.model import Blocked, Finding, Held, Lock, Report, Session
     from pglock_inspect.present.meaning import Free
 
 _MOST_LISTED = 5
@@ -230,10 +231,11 @@ def _do(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> lis
     """Return what the findings suggest, the worst first: about the holders, else about the waiters."""
     roots = [_end_root(report, pid) for lock in holders for pid in _roots(report, lock.pid)]
     for locks in (holders, waiters):
-        findings = [finding for lock in locks for finding in findings_of(lock, report)]
-        findings.sort(key=lambda finding: -SEVERITIES.index(finding.severity))
+        found = [(finding, lock) for lock in locks for finding in findings_of(lock, report)]
+        found.sort(key=lambda pair: -SEVERITIES.index(pair[0].severity))
+        advice = [_advice(finding, lock.key) for finding, lock in found]
         told: list[str] = []
-        for text in [*roots, *(_beyond_this_account(finding.suggestion) for finding in findings)]:
+        for text in [*roots, *advice]:
             if text and not any(before in text for before in told):
                 told.append(text)
         if told:
@@ -241,9 +243,10 @@ def _do(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> lis
     return ["nothing: all is as it should be."]
 
 
-def _beyond_this_account(suggestion: str) -> str:
-    """Return a suggestion without the advice to ask for an account."""
-    return "; ".join(advice for advice in suggestion.split("; ") if "pglock-inspect why " not in advice)
+def _advice(finding: Finding, key: AdvisoryKey) -> str:
+    """Return what a finding suggests about this one key, but to ask for an account."""
+    suggestion = get_to_know(key) if finding.rule == "unnamed" else finding.suggestion
+    return "; ".join(part for part in suggestion.split("; ") if "pglock-inspect why " not in part)
 
 
 def _roots(report: Report, pid: int | None) -> list[int]:

@@ -98,7 +98,8 @@ def test_of_several_keys_each_is_told_what_to_do(pglock: Pglock, connect: Connec
     holder.execute("SELECT 1")
     for key in ("7", "8"):
         told = pglock("why", key).stdout
-        assert "Do        have its application unlock them there, as often as it took them, or end" in told
+        assert "Do        have its application unlock there what it took, as often as it took it, or" in told
+        assert f"see what is known of it: pglock-inspect identify {key}" in told
         assert f"pglock-inspect kill {holder.info.backend_pid} --terminate" in told
 
 

@@ -18,7 +18,7 @@ LEAKED = replace(
     STALE,
     rule="leaked",
     severity="warning",
-    suggestion="have its application unlock it there, as often as it took it, or end the session: "
+    suggestion="have its application unlock there what it took, as often as it took it, or end the session: "
     "pglock-inspect kill 4711 --terminate",
 )
 LATE = replace(
