@@ -131,10 +131,17 @@ class Watchers:
             time.sleep(pause(interval, failures, random()))  # noqa: S311 - a jitter
 
 
-def watcher_of(source: Source, settings: Settings, states: Mapping[str, State] = {}) -> Watcher:
-    """Return a watcher of a server. Raises `ConfigError` where its connection string cannot be read."""
+def watcher_of(
+    source: Source, settings: Settings, states: Mapping[str, State] = {}, *, renamed: bool = True
+) -> Watcher:
+    """Return a watcher of a server. Raises `ConfigError` where its connection string cannot be read.
+
+    A target that has no name is ``renamed`` by where it was reached, or keeps its name.
+    """
     try:
-        state = states.get(source.target or where(source.dsn))
-        return Watcher(source.dsn, settings, target=source.target, state=state)
+        name = source.target or where(source.dsn)
+        return Watcher(
+            source.dsn, settings, target=source.target if renamed else name, state=states.get(name)
+        )
     except BadConnectionString as error:
         raise ConfigError(f"{source.origin}: {error}") from None

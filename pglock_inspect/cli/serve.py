@@ -106,7 +106,6 @@ def serve(
 
 def _watchers(access: Access, settings: Settings, file: StateFile | None) -> list[Watcher]:
     from pglock_inspect.cli.access import sources_of, watcher_of  # noqa: PLC0415
-    from pglock_inspect.postgres import where  # noqa: PLC0415
 
     states = file.load() if file else {}
     if file and file.problem:
@@ -115,8 +114,7 @@ def _watchers(access: Access, settings: Settings, file: StateFile | None) -> lis
         access = access._replace(targets=("all",))
     sources = sources_of(access, settings)
     # What a series is called must not change with the server that happens to answer.
-    named = [source._replace(target=source.target or where(source.dsn)) for source in sources]
-    return [watcher_of(source, settings, states) for source in named]
+    return [watcher_of(source, settings, states, renamed=False) for source in sources]
 
 
 def _certificate(serving: Serving) -> Certificate | None:

@@ -34,7 +34,7 @@ def negotiate(accept: str) -> Format:
     """Return the format for an ``Accept`` header: of few, whatever the header asks for."""
     try:
         encode, content_type = choose_encoder(accept)
-    except ValueError:  # a version that is no number
+    except (TypeError, ValueError):  # a version that is no number
         encode, content_type = choose_encoder("")
     if not _VERSIONS.search(content_type):
         encode, content_type = choose_encoder(_OPENMETRICS)

@@ -54,9 +54,16 @@ def listen_on(address: Address) -> list[socket.socket]:
     except (OSError, UnicodeError) as error:
         for one in sockets:
             one.close()
-        reason = getattr(error, "strerror", None) or "that is no address"
-        raise CannotListen(f"cannot listen on {address}: {reason}; name another with --listen") from None
+        raise CannotListen(
+            f"cannot listen on {address}: {_reason(error)}; name another with --listen"
+        ) from None
     return sockets
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    if isinstance(error, socket.gaierror) or not isinstance(error, OSError) or not error.errno:
+        return "no host has this name"
+    return os.strerror(error.errno)  # without what Python adds
 
 
 def run(
