@@ -125,10 +125,8 @@ def worst(severities: Iterable[Severity | None]) -> Severity | None:
     return max(filter(None, severities), key=SEVERITIES.index, default=None)
 
 
-def mark_of(severity: Severity | None, word: str | None = None) -> Mark:
+def mark_of(severity: Severity, word: str | None = None) -> Mark:
     """Return the mark of a severity: its own name, unless another word is to stand there."""
-    if severity is None:
-        return Mark(word or "well", "good", "✓")
     return Mark(word or severity, severity, LOOK.glyphs.of(severity))
 
 
@@ -169,7 +167,7 @@ def _job_mark(state: JobState, severity: Severity | None, rules: Iterable[str]) 
         return _state_mark(word, severity)
     for rule in ("missed", "never-seen"):
         if rule in rules:
-            return mark_of(severity, rule.replace("-", " "))
+            return mark_of(severity or "warning", rule.replace("-", " "))
     if state.waiters:
         return _state_mark("waited for", severity, waiting=True)
     return Mark("free", "quiet", "○")
@@ -177,7 +175,7 @@ def _job_mark(state: JobState, severity: Severity | None, rules: Iterable[str]) 
 
 def _state_mark(word: str, severity: Severity | None, *, waiting: bool = False) -> Mark:
     """Return the mark of a state; what is found is told by it from a warning on."""
-    if severity in {"warning", "critical"}:
+    if severity in ("warning", "critical"):
         return mark_of(severity, word)
     return Mark(word, "info", "◔") if waiting else Mark(word, "good", "●")
 

@@ -134,6 +134,13 @@ def test_queries_are_left_out_unless_they_are_asked_for() -> None:
     assert "secret" not in render([report], queries=False)
 
 
+def test_what_to_do_reads_as_a_sentence_and_its_commands_as_they_are_typed() -> None:
+    suggestion = "see it: pglock-inspect why 17, or end it: pglock-inspect kill 17 --cancel"
+    html = render([make_report(findings=(replace(STALE, suggestion=suggestion),))], queries=False)
+    assert suggestion in Document(html).words
+    assert '<code class="command">pglock-inspect kill 17 --cancel</code>' in html
+
+
 # --- Small --------------------------------------------------------------------------------------------
 
 
