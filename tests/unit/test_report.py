@@ -255,3 +255,12 @@ def test_every_lock_is_listed_once_and_counted_once(holds: list[LockRows], waits
         assert state.held == sum(lock.granted for lock in mine)
         assert state.waiters == sum(not lock.granted for lock in mine)
         assert state.stale == sum("stale" in lock.findings for lock in mine if lock.granted)
+
+
+def test_two_jobs_of_one_name_are_told_apart_by_their_databases() -> None:
+    jobs = [replace(NIGHTLY, database=database) for database in ("app", "other")]
+    report = reported(snapshot(0, lock_rows(1, 7), lock_rows(2, 7, database=6)), jobs=jobs)
+    assert [(state.job.database, state.database, state.held) for state in report.jobs] == [
+        ("app", "app", 1),
+        ("other", "other", 1),
+    ]

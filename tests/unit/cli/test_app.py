@@ -94,7 +94,10 @@ def test_wrong_usage_is_one_sentence_and_exit_code_3(
 
 @pytest.mark.parametrize(
     ("command", "unused"),
-    [("check", {"rich", "textual", "prometheus_client"}), ("ls", {"textual", "prometheus_client"})],
+    [
+        ("check", {"rich", "textual", "prometheus_client", "starlette", "uvicorn", "jinja2", "bcrypt"}),
+        ("ls", {"textual", "prometheus_client", "starlette", "uvicorn", "jinja2", "bcrypt"}),
+    ],
 )
 def test_a_command_pays_for_nothing_that_it_does_not_use(command: str, unused: set[str]) -> None:
     code = f"""import sys; from pglock_inspect.cli.app import run

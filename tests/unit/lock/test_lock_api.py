@@ -30,7 +30,7 @@ import pglock_inspect
 assert not {"psycopg", "asyncio", "dataclasses"} & (set(sys.modules) - before)
 from pglock_inspect import run_with_lock
 assert "psycopg" in sys.modules
-assert not {"typer", "rich", "msgspec", "textual", "prometheus_client"} & set(sys.modules)
+assert not {"typer", "rich", "msgspec", "textual", "prometheus_client", "starlette"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-I", "-c", program], check=True)
 
