@@ -84,7 +84,7 @@ def target_of(report: Report, age: float, frame: Frame) -> Target:
         target = target._replace(error=(report.error or "").rstrip("."))
         return target if report.failing_since is None else _failing(target, report)
     in_several, severity = len(_databases(report)) > 1, report.severity
-    mark = mark_of(severity) if URGENCY[severity] else WELL
+    mark = mark_of(severity) if severity and URGENCY[severity] else WELL
     return target._replace(
         mark=SILENT if target.old and severity != "critical" else mark,
         gist=_gist(report),
