@@ -204,8 +204,8 @@ class TestACancelledTask:
     ) -> None:
         run = arun_with_xact_lock if xact else arun_with_lock
         conn = await psycopg.AsyncConnection.connect(dsn)
-        completed = 0
-        for turns in range(150):
+        completed = turns = 0
+        while completed < 3:
             task = asyncio.create_task(run(conn, JOB, noop, wait=wait))
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -215,8 +215,9 @@ class TestACancelledTask:
             nothing_locked(janitor, f"a cancellation at turn {turns}")
             assert not conn.closed
             assert await run(conn, JOB, noop)
+            turns += 1 + turns // 20  # a server that is far away takes thousands
         await conn.close()
-        assert 0 < completed < 150
+        assert turns > 10  # there was something to cancel
 
     @both_kinds
     async def test_in_a_wait(self, dsn: str, janitor: Connection, connect: Connect, *, xact: bool) -> None:
