@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
+    from pglock_inspect.config import Settings
     from pglock_inspect.run import Run
     from pglock_inspect.run.textfile import Outcome
 
@@ -49,7 +50,11 @@ class RunsProgram(TyperCommand):
         """Parse; options behind the job's name would not be told from the program's without the dashes."""
         if args and "--" not in args and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             raise click.UsageError("put -- between the job and its command", ctx)
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        first, *arguments = ctx.params.get("command") or [""]
+        if first == "--":  # the ones before stood before a job whose name looks like an option
+            ctx.params["command"] = arguments
+        return rest
 
 
 @app.command(cls=RunsProgram, short_help="Run a program while holding a job's lock.")
@@ -60,7 +65,13 @@ def run(
     job: Annotated[str, Argument(metavar="JOB", autocompletion=configured("jobs"), show_default=False)],
     command: Annotated[list[str], Argument(metavar="-- COMMAND...", show_default=False)],
     wait: Annotated[
-        float, Option(click_type=Duration(), metavar="DURATION", help="Wait for a lock that is held.")
+        float,
+        Option(
+            click_type=Duration(),
+            metavar="DURATION",
+            show_default=False,
+            help="Wait for a lock that is held.",
+        ),
     ] = 0.0,
     on_busy: Annotated[
         Literal["skip", "quiet", "fail"],
@@ -77,6 +88,7 @@ def run(
         Option(
             click_type=Duration(),
             metavar="DURATION",
+            show_default="10s",
             help="When the lock is lost, the time from SIGTERM to SIGKILL.",
         ),
     ] = 10.0,
@@ -100,10 +112,10 @@ def run(
     try:
         if textfile:
             _textfile().check(textfile)
-        conninfo = _conninfo(access)
-        lock = _lock(job, scheme, access)
+        settings = settings_of(access)
+        lock = _key_of(job, scheme, settings)
         lock |= {"wait": timedelta(seconds=wait), "pooler": pooler, "transaction": xact}
-        end = _run(conninfo, job, command, kill_after, lock)
+        end = _run(_conninfo(access, settings), job, command, kill_after, lock)
     except Interrupted as interrupted:
         return RunCode.SIGNALED + interrupted.signum
     if end.outcome == "skipped":
@@ -137,6 +149,10 @@ def _run(conninfo: str, job: str, command: Sequence[str], kill_after: float, loc
         )
     except LockError as error:
         reason = str(error)
+    except UnicodeError:  # psycopg looks the host up itself
+        reason = (
+            f"cannot connect to {where(conninfo)}: that is no name of a host; correct the connection string"
+        )
     except psycopg.Error as error:
         reason = str(failure_of(error, f"lock {_short(job)} on {where(conninfo)}", connecting=True))
     else:
@@ -161,14 +177,17 @@ def _judged(job: str, command: Sequence[str], ran: Run) -> _End:
     assert ran.returncode is not None
     signaled = ran.returncode < 0
     status = RunCode.SIGNALED - ran.returncode if signaled else ran.returncode
-    return _End("failure" if status else "success", status, seconds=ran.seconds)
+    message = (
+        "" if ran.guarded else f"the process that guards {_short(job)} was killed, and the program with it"
+    )
+    return _End("failure" if status else "success", status, message, ran.seconds)
 
 
-def _conninfo(access: Access) -> str:
+def _conninfo(access: Access, settings: Settings) -> str:
     """Return where to connect, for ten seconds at most where nothing else is said."""
     from psycopg.conninfo import make_conninfo  # noqa: PLC0415
 
-    source, *others = sources_of(access, settings_of(access))
+    source, *others = sources_of(access, settings)
     if others:
         raise ConfigError("run takes a lock on one server: give one --target")
     try:
@@ -180,11 +199,10 @@ def _conninfo(access: Access) -> str:
     return make_conninfo(source.dsn, connect_timeout=_PATIENCE)
 
 
-def _lock(name: str, scheme: str | None, access: Access) -> dict[str, Any]:
+def _key_of(name: str, scheme: str | None, settings: Settings) -> dict[str, Any]:
     """Return the lock's key, or the scheme that makes it of the name, as configured. Raises `ConfigError`."""
     if not name:
         raise ConfigError("a job's name must not be empty: give the name that the lock is made from")
-    settings = settings_of(access)
     job = next((job for job in settings.jobs if job.name == name), None)
     if scheme or not job:
         return {"scheme": scheme_named(scheme or settings.scheme).name}

@@ -29,11 +29,13 @@ _LEASE_PER_LIFE = 1.2
 class Run(NamedTuple):
     """How a run went: the program's return code, as `subprocess` has it, or what stood against starting it.
 
-    `lost` is set where the lock was not held to the end. `seconds` is for how long it ran.
+    `lost` is set where the lock was not held to the end, and `guarded` is false where the program's guardian
+    was killed, and the program with it. `seconds` is for how long it ran.
     """
 
     returncode: int | None
     seconds: float
+    guarded: bool = True
     lost: LockLost | None = None
     failure: OSError | None = None
 
@@ -85,4 +87,4 @@ def run_program(
         if not program.started:
             raise
         lost = error
-    return Run(returncode, seconds, lost, failure)
+    return Run(returncode, seconds, program.guarded, lost, failure)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _BEFORE = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-_RELAY = 0.5  # seconds between two words to the guardian
+_TICK = 0.2  # seconds between two looks for what the guardian has to be told
 
 
 class Interrupted(KeyboardInterrupt):
@@ -45,12 +45,14 @@ class Program:
     """A program that runs while a lock is held.
 
     It is ended when nothing has proven the lock for `patience` seconds: by SIGTERM, and SIGKILL `kill_after`
-    seconds later.
+    seconds later; at once if its guardian is killed.
     """
 
     def __init__(self, command: Sequence[str], *, patience: float, kill_after: float) -> None:
         self.command = command
         self.started = False
+        self.guarded = True
+        self._proven_at = 0.0
         self._times = patience, kill_after
         self._to_be_gone = float("inf")
         ours, theirs = socket.socketpair()
@@ -83,10 +85,11 @@ class Program:
     def _watch(self, watcher: subprocess.Popen[bytes], lock: Lock, *, adopts: bool) -> int:
         group = None
         while True:
-            if select.select([self._channel.end], [], [], _RELAY)[0]:
+            if select.select([self._channel.end], [], [], _TICK)[0]:
                 try:
                     word, number = self._channel.hear()
                 except EOFError:
+                    self.guarded = False
                     watcher.wait()
                     _kill(group, adopts=adopts)
                     return -signal.SIGKILL
@@ -101,7 +104,9 @@ class Program:
                 watcher.kill()
 
     def _tell_proven(self, lock: Lock) -> None:
-        self._channel.tell(PROVEN, lock.proven_at)
+        if lock.proven_at != self._proven_at:
+            self._proven_at = lock.proven_at
+            self._channel.tell(PROVEN, self._proven_at)
 
     def _start(self, connection: int) -> subprocess.Popen[bytes]:
         """Start the guardian; what else was left open for this process is open for the program, too."""

@@ -58,6 +58,7 @@ class _Families(Collector):
 
 def read(path: Path) -> Samples:
     """Return what a file of this kind says; nothing where there is none. Raises `ConfigError` for another."""
+    families: list[Metric] | None = None
     try:
         families = list(text_string_to_metric_families(path.read_text("utf-8")))
     except FileNotFoundError:
@@ -65,8 +66,8 @@ def read(path: Path) -> Samples:
     except OSError as error:
         raise ConfigError(f"--textfile {path} cannot be read: {error.strerror}") from None
     except ValueError:
-        families = [Metric("", "", "unknown")]
-    if any(family.name not in _FAMILIES for family in families):
+        pass
+    if families is None or any(family.name not in _FAMILIES for family in families):
         raise ConfigError(f"--textfile {path} holds something else: name a file that is for this alone")
     return {
         (sample.name, tuple(sample.labels.items())): sample.value
