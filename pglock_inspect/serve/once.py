@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pglock_inspect.serve.aside import aside
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -23,6 +25,6 @@ class Once:
         if task is None or made_of != version:
             if len(self._made) >= _MOST:  # targets times formats that somebody asked for
                 self._made.clear()
-            task = asyncio.create_task(asyncio.to_thread(make))
+            task = asyncio.create_task(aside(make))
             self._made[what] = version, task
         return await asyncio.shield(task)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import bcrypt
 
+from pglock_inspect.serve.aside import aside
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,7 +47,8 @@ class Passwords:
         async with self._busy:
             if self._knows(name, password):  # since somebody else has just asked
                 return True
-            right = await asyncio.to_thread(bcrypt.checkpw, password, self._hashes.get(name, self._decoy))
+            hashed = self._hashes.get(name, self._decoy)
+            right = await aside(lambda: bcrypt.checkpw(password, hashed))
         if right and name in self._hashes:
             self._known[name] = self._digest(name, password)
             return True

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import psutil
+import psycopg
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.command import Pglock
-    from tests.support.servers import Connect, Connection
+    from tests.support.servers import Connect, Connection, StartServer
 
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
@@ -184,6 +185,21 @@ def test_ready_while_there_is_anything_to_show(stray: Pglock, dsn: str, tmp_path
         assert exporter.get("/readyz").text.startswith("1 of 2 targets")
 
 
+def test_it_ends_while_it_makes_something_large(start_server: StartServer, stray: Pglock) -> None:
+    server = start_server({"max_locks_per_transaction": 2_000})
+    with (
+        psycopg.connect(server.dsn(), autocommit=True) as session,
+        Exporter(stray, "--dsn", server.dsn()) as exporter,
+    ):
+        session.execute("SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 100000) AS n")
+        wait_until(lambda: 100_000 in exporter.samples().values(), "all are seen", timeout=60)
+        with exporter.raw() as client:
+            client.sendall(b"GET /api/v1/report HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            exporter.get("/healthz")  # so that it has begun
+            ended = exporter.stop()
+    assert (ended.code, "Traceback" in ended.said) == (0, False)
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_whatever_hangs(stray: Pglock, dsn: str, tmp_path: Path, signum: signal.Signals) -> None:
     """Well under three seconds; the bound here is for a machine that does ten things at once."""
@@ -208,7 +224,7 @@ def test_it_ends_whatever_hangs(stray: Pglock, dsn: str, tmp_path: Path, signum:
     assert json.loads(state_file.read_bytes())["states"].keys() == {"one", "frozen", "dead"}
 
 
-def test_a_line_for_each_change_and_none_for_requests(start_server: Any, stray: Pglock) -> None:  # noqa: ANN401
+def test_a_line_for_each_change_and_none_for_requests(start_server: StartServer, stray: Pglock) -> None:
     server = start_server()
     with Exporter(stray, "--dsn", server.dsn(), "--interval", "200ms") as exporter:
         exporter.await_up()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from pglock_inspect.findings import judge
 from pglock_inspect.keys import AdvisoryKey
