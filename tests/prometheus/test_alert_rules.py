@@ -13,6 +13,7 @@ import yaml
 
 from pglock_inspect.findings import RULES
 from pglock_inspect.model import SEVERITIES
+from pglock_inspect.present.metrics import COUNTERS, GAUGES, POLLING
 from tests.support.requirements import program
 
 if TYPE_CHECKING:
@@ -206,6 +207,14 @@ def test_the_rules_are_valid() -> None:
 
 def test_init_writes_these_rules() -> None:
     assert FILE.resolve() == ROOT / "pglock_inspect" / "data" / "alerts.yml"
+
+
+def test_it_asks_for_nothing_that_the_exporter_does_not_have() -> None:
+    asked = FILE.read_text().partition("\ngroups:")[2]
+    metrics = {measure.name for measure in (*POLLING, *GAUGES, *COUNTERS)}
+    assert set(re.findall(r"\bpglock_\w+", asked)) <= metrics
+    rules = "|".join(re.findall(r'rule!?[=~]+"([\w|-]+)"', asked)).split("|")
+    assert set(rules) <= {rule.name for rule in RULES}
 
 
 def test_every_alert_has_what_fires_and_what_is_close() -> None:
