@@ -104,9 +104,16 @@ def _timestamp(instant: Instant | None) -> float | None:
     return None if instant is None else to_datetime(instant).timestamp()
 
 
+_FAMILIAR = {"login_hangs": "timeout"}
+REASONS = tuple(reason for reason in get_args(FailureReason) if reason not in _FAMILIAR)
+
+
 def _failures(report: Report) -> Values:
-    reasons = dict.fromkeys([*get_args(FailureReason), *report.counters.failures])
-    return [((reason,), report.counters.failures.get(reason, 0)) for reason in reasons]
+    numbers = dict.fromkeys(REASONS, 0)
+    for reason, number in report.counters.failures.items():
+        label = _FAMILIAR.get(reason, reason)
+        numbers[label] = numbers.get(label, 0) + number
+    return [((reason,), number) for reason, number in numbers.items()]
 
 
 def _tallies(report: Report) -> Iterator[tuple[tuple[str, str], Tally]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
@@ -101,3 +103,10 @@ def test_formats(accept: str, content_type: str) -> None:
 def test_whatever_is_asked_for_the_formats_are_few(accept: str) -> None:
     content_type = negotiate(accept).content_type
     assert "version=1.0.0;" in content_type or "version=0.0.4;" in content_type
+
+
+def test_a_login_that_hangs_counts_as_a_time_out() -> None:
+    failed = Counters({"login_hangs": 2, "timeout": 3})
+    text = shown(replace(UNREACHABLE, counters=failed))
+    assert re.search(r'^pglock_poll_failures_total{.*"timeout".*} 5\.0$', text, re.MULTILINE)
+    assert "login_hangs" not in text
