@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import UTC, datetime
 from itertools import count
 from random import random
 from typing import TYPE_CHECKING
 
 from pglock_inspect.durations import format_duration
 from pglock_inspect.errors import ServerFailure
-from pglock_inspect.model import Instant, Report
+from pglock_inspect.model import Report, to_instant
 from pglock_inspect.watch import pause
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Target:
     def __init__(self, watcher: Watcher, interval: float, tell: Callable[[str], None]) -> None:
         self.name = watcher.target
         self.watcher = watcher
-        self.latest = Latest(Report(self.name, Instant(0), error=f"{self.name} has not been polled yet"))
+        now = to_instant(datetime.now(UTC))
+        self.latest = Latest(Report(self.name, now, error=f"{self.name} has not been polled yet"))
         self.read_at: float | None = None
         self._interval = interval
         self._tell = tell

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import bcrypt
 import pytest
 
+from tests.support.certificates import make_certificate
 from tests.support.exporter import Exporter, write_config
-from tests.support.requirements import program
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -28,16 +27,6 @@ OVER_HEADERS = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000
 
 def hashed(password: str, cost: int = 4) -> str:
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
-
-
-def make_certificate(directory: Path, name: str) -> Path:
-    """A certificate of its own for 127.0.0.1, with its key in the same file."""
-    path = directory / f"{name}.pem"
-    command = [program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-nodes", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    subprocess.run([*command, "-keyout", path, "-out", f"{path}.crt"], check=True, capture_output=True)
-    path.write_bytes(path.read_bytes() + (directory / f"{name}.pem.crt").read_bytes())
-    return path
 
 
 def trusting(certificate: Path) -> ssl.SSLContext:
