@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.frame import JOB, OVERVIEW, assembled, link
 from dashboards.panels import ORANGE, RED, STATES, YELLOW, as_limit, figure, framed, graph, mappings, timeline
-from dashboards.queries import ONE, over_time, state_of
+from dashboards.queries import ONE, over_time, state_now, state_over_time
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.builders import stat, timeseries
@@ -33,7 +33,7 @@ def dashboard() -> Dashboard:
                 timeline(
                     "Runs",
                     "When the lock was held, and when it was held for longer than the job's max_held.",
-                    over_time(state_of(ONE, "name"), "{{name}}"),
+                    over_time(state_over_time(ONE, "name"), "{{name}}"),
                     states=STATES,
                     height=5,
                     empty=NOT_WATCHED,
@@ -60,7 +60,7 @@ def figures() -> list[stat.Panel]:
         figure(
             "State",
             "Free, held, or held for longer than the job's max_held.",
-            state_of(ONE, "name"),
+            state_now(ONE, "name"),
             empty=NOT_WATCHED,
         ).mappings(mappings(STATES)),
         figure(

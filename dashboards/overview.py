@@ -22,7 +22,7 @@ from dashboards.panels import (
     timeline,
     with_limit,
 )
-from dashboards.queries import SEVERAL, number_of, over_time, state_of
+from dashboards.queries import SEVERAL, number_of, over_time, state_over_time
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.builders import stat, statetimeline, timeseries
@@ -109,7 +109,7 @@ def history() -> statetimeline.Panel:
     return timeline(
         "When each job ran",
         "Held and stale, as polls saw it. Runs shorter than the pause between two scrapes may not show.",
-        over_time(state_of(SEVERAL, "target, name"), EACH_JOB),
+        over_time(state_over_time(SEVERAL, "target, name"), EACH_JOB),
         states=STATES,
         height=9,
         empty=NO_JOB,

@@ -39,14 +39,22 @@ class Selection(NamedTuple):
 SEVERAL, ONE = Selection(several=True), Selection(several=False)
 
 
-def state_of(selection: Selection, by: str) -> str:
-    """Return a query for 0, 1 or 2: free, held, stale; also of a run between two points of a graph."""
+def state_now(selection: Selection, by: str) -> str:
+    """Return a query for 0, 1 or 2: free, held, stale."""
+    return _state(by, *(f"{metric}{{{selection.job}}}" for metric in _STATE))
 
-    def most(metric: str) -> str:
-        series = f"{metric}{{{selection.job}}}"
-        return f"max by ({by}) (max_over_time({series}[$__interval]) or {series})"
 
-    return f"clamp_max({most('pglock_job_held')}, 1) + ({most('pglock_job_stale')} > bool 0)"
+def state_over_time(selection: Selection, by: str) -> str:
+    """Return the same for a graph: a run between two of its points shows at the second."""
+    series = (f"{metric}{{{selection.job}}}" for metric in _STATE)
+    return _state(by, *(f"max_over_time({each}[$__interval]) or {each}" for each in series))
+
+
+def _state(by: str, held: str, stale: str) -> str:
+    return f"clamp_max(max by ({by}) ({held}), 1) + (max by ({by}) ({stale}) > bool 0)"
+
+
+_STATE = ("pglock_job_held", "pglock_job_stale")
 
 
 def number_of(condition: str, among: str) -> str:

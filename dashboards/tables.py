@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, Dynam
 
 from dashboards.frame import JOB
 from dashboards.panels import ORANGE, RED, SEVERITIES, STATES, framed, mappings, thresholds
-from dashboards.queries import SEVERAL, column, state_of
+from dashboards.queries import SEVERAL, column, state_now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ def jobs() -> table.Panel:
 
     held, limit = longest("held_seconds"), longest("max_held_seconds")
     columns = {
-        "State": (state_of(SEVERAL, "target, name"), [texts(STATES), COLOURED]),
+        "State": (state_now(SEVERAL, "target, name"), [texts(STATES), COLOURED]),
         "Held for": (held, [SECONDS]),
         "Limit": (limit, [SECONDS]),
         "Of the limit": (f"{held} / {limit}", SHARE_OF_LIMIT),
