@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pglock_inspect.findings import words
 from pglock_inspect.model import SEVERITIES, Blocked, JobState, Lock, Report, Totals
+from pglock_inspect.runs import run_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -83,7 +84,7 @@ def _job_states(scene: Scene, findings: Sequence[Finding]) -> Iterator[JobState]
         (id(group), keys) for finding in findings if finding.rule == "stale" for group, keys in finding.about
     }
     for job in scene.jobs:
-        runs = scene.runs.get(job.name)
+        runs = scene.runs.get(run_key(job))
         last_held = runs.last_held if runs else None
         found = seen.get(_identity(job), {})
         if not found:

@@ -33,13 +33,18 @@ class JobRuns(Struct, frozen=True):
     last_held: Instant | None = None
 
 
+def run_key(job: Job) -> str:
+    """Return what the runs of a job are kept under: there may be one of its name in each database."""
+    return job.name if job.database is None else f"{job.database}\0{job.name}"
+
+
 def note_runs(runs: Mapping[str, JobRuns], history: History, jobs: Iterable[Job]) -> Mapping[str, JobRuns]:
-    """Return the runs by name of the job, after one more poll."""
+    """Return the runs by `run_key`, after one more poll."""
     assert history.snapshot is not None
     now = history.snapshot.taken_at
     stepped = history.clock_step if history.stepped_at_poll == history.poll else None
     held = {
-        subject.name.job.name
+        run_key(subject.name.job)
         for group in history.groups
         if group.rows.granted and not group.is_stamp
         for subject in group.subjects
@@ -47,16 +52,17 @@ def note_runs(runs: Mapping[str, JobRuns], history: History, jobs: Iterable[Job]
     }
     noted = {}
     for job in jobs:
-        before = runs.get(job.name) or JobRuns(watched_since=now, last_poll=now)
+        key = run_key(job)
+        before = runs.get(key) or JobRuns(watched_since=now, last_poll=now)
         if stepped is not None:
             before = _shifted(before, stepped)
         gap = None if before.last_poll is None else seconds_between(before.last_poll, now)
         # Where no time has passed, another server answers, whose clock is behind.
         unbroken = gap is not None and 0 <= gap <= _LONGEST_GAP * (job.min_held or 0)
-        noted[job.name] = JobRuns(
+        noted[key] = JobRuns(
             watched_since=before.watched_since if unbroken else now,
             last_poll=now,
-            last_held=now if job.name in held else before.last_held,
+            last_held=now if key in held else before.last_held,
         )
     return noted
 

@@ -57,7 +57,7 @@ class SeenPoll(Struct, frozen=True, omit_defaults=True):
 
 
 class State(Struct, frozen=True, omit_defaults=True):
-    """What was observed of one server. ``runs`` are keyed by the name of the job, ``failures`` by reason."""
+    """What was observed of one server. ``runs`` go by `run_key`, ``failures`` by reason."""
 
     last: SeenPoll | None = None
     runs: Mapping[str, JobRuns] = {}

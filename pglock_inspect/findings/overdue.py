@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from pglock_inspect.model import seconds_between
+from pglock_inspect.runs import run_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ def overdue(scene: Scene) -> Iterator[Overdue]:
     """
     now = scene.snapshot.taken_at
     for job in scene.jobs:
-        runs = scene.runs.get(job.name)
+        runs = scene.runs.get(run_key(job))
         if job.every is None or runs is None:
             continue
         watched = seconds_between(runs.watched_since, now)

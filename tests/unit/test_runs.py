@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Instant, Job, Server
-from pglock_inspect.runs import JobRuns, note_runs
+from pglock_inspect.runs import JobRuns, note_runs, run_key
 from pglock_inspect.stamps import settle_stamps
 from pglock_inspect.watch import pause
 from tests.support.polls import SHARE, at, lock_rows, snapshot, waiting, watched
@@ -28,7 +28,7 @@ def noted(*polls: Snapshot, job: Job = JOB, runs: Mapping[str, JobRuns] | None =
     runs = runs or {}
     for number in range(1, len(polls) + 1):
         runs = note_runs(runs, settle_stamps(watched(*polls[:number], jobs=[job])), [job])
-    return runs[job.name]
+    return runs[run_key(job)]
 
 
 def test_a_run_is_as_old_as_the_last_poll_that_saw_it() -> None:
@@ -133,3 +133,10 @@ def test_no_run_goes_unseen_while_watching(
             if watched_since <= at(start) and end <= now:
                 assert last_held is not None
                 assert at(start) <= last_held
+
+
+def test_a_run_in_one_database_is_none_in_another() -> None:
+    here, there = (replace(JOB, database=database) for database in ("app", "other"))
+    history = settle_stamps(watched(snapshot(0, RUNS), jobs=[here, there]))
+    runs = note_runs({}, history, [here, there])
+    assert [runs[run_key(job)].last_held for job in (here, there)] == [at(0), None]
