@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pglock_inspect.findings import Scene
 from pglock_inspect.holds import History, fold
@@ -142,6 +142,7 @@ def test_a_job_that_is_no_longer_configured_is_forgotten() -> None:
     assert counted(snapshot(2, lock_rows(1, 7)), jobs=[RANGE], tallies=before) == {"range": {"": Tally()}}
 
 
+@settings(deadline=None)  # others work beside it
 @given(
     st.lists(
         st.dictionaries(st.sampled_from([1, 2, 3]), st.sets(st.sampled_from([7, 8, 9]), min_size=1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from prometheus_client import generate_latest
 
@@ -26,6 +26,7 @@ def shown(*reports: Report) -> str:
     return exposition([Latest(report) for report in reports], PLAIN).decode()
 
 
+@settings(deadline=None)  # others work beside it
 @given(st.lists(st.one_of(reports(), failures()), min_size=1, max_size=4))
 def test_it_is_what_would_be_made_of_all_at_once(several: list[Report]) -> None:
     several = [replace(report, target=f"target {number}") for number, report in enumerate(several)]
@@ -83,6 +84,7 @@ def test_formats(accept: str, content_type: str) -> None:
     assert negotiate(accept).content_type == content_type
 
 
+@settings(deadline=None)  # others work beside it
 @given(
     st.lists(
         st.sampled_from(
