@@ -45,12 +45,16 @@ class _Server(uvicorn.Server):
 
 
 def listen_on(address: Address) -> list[socket.socket]:
-    """Return a socket for each address that a host's name means. Raises `CannotListen`."""
+    """Return a socket for each address that a host's name means; ``::`` is every IPv4 address too.
+
+    Raises `CannotListen`.
+    """
     sockets: list[socket.socket] = []
     try:
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, place in dict.fromkeys(found):
-            sockets.append(socket.create_server(place, family=family, backlog=_BACKLOG))
+            both = place[0] == "::" and socket.has_dualstack_ipv6()
+            sockets.append(socket.create_server(place, family=family, backlog=_BACKLOG, dualstack_ipv6=both))
     except (OSError, UnicodeError) as error:
         for one in sockets:
             one.close()
@@ -73,7 +77,8 @@ def run(
     certificate: Certificate | None = None,
 ) -> None:
     """Answer requests until SIGTERM or SIGINT. ``tell`` is called with a sentence on what nobody foresaw."""
-    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # else warnings would reach stderr
+    for talkative in ("asyncio", "uvicorn"):  # of what a client does wrong
+        logging.getLogger(talkative).addHandler(logging.NullHandler())
     config = uvicorn.Config(
         app,
         loop="asyncio",

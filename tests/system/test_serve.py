@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import signal
+import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
@@ -238,6 +239,15 @@ def test_a_line_for_each_change_and_none_for_requests(start_server: StartServer,
     assert listening.startswith("pglock-inspect: listening on http://127.0.0.1:")
     assert away.startswith(f"{where}cannot ")
     assert back.startswith(f"{where}can be read again, after ")
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6")
+def test_every_address(stray: Pglock) -> None:
+    with Exporter(stray, "--dsn", "host=127.0.0.1 port=1", "--listen", "[::]:0") as exporter:
+        for host in ("127.0.0.1", "::1"):
+            with socket.create_connection((host, exporter.address[1]), timeout=60) as client:
+                client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+                assert client.recv(12) == b"HTTP/1.1 200"
 
 
 def test_a_port_that_is_taken(exporter: Exporter, pglock: Pglock) -> None:
