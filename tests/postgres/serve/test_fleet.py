@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Job
@@ -224,6 +225,22 @@ def test_it_counts_on_after_a_restart_of_the_exporter(connect: Connect, dsn: str
             lambda: (here.value("pglock_poll_failures_total", target="dead", reason="connect") or 0) > last,
             "it counts on",
         )
+
+
+def test_a_missed_run_is_known_after_a_restart_of_the_exporter(
+    connect: Connect, dsn: str, tmp_path: Path
+) -> None:
+    state_file, job = tmp_path / "state.json", replace(NIGHTLY, every=3.0, min_held=60.0)
+    with watched(job, state_file=state_file, here=dsn) as here:
+        ran = holder(connect)
+        here.await_value("pglock_job_held", 1.0, **NAMED)
+        ran.execute("SELECT pg_advisory_unlock_all()")
+        here.await_value("pglock_job_held", 0.0, database="", name="nightly")
+        last = here.value("pglock_job_last_held_timestamp_seconds", database="", name="nightly")
+    with watched(job, state_file=state_file, here=dsn) as here:
+        here.await_value("pglock_findings", 1.0, rule="missed", severity="critical")
+        assert here.value("pglock_findings", rule="never-seen", severity="warning") == 0
+        assert here.value("pglock_job_last_held_timestamp_seconds", database="", name="nightly") == last
 
 
 def test_one_session_for_each_target_and_none_afterwards(dsn: str, janitor: Connection) -> None:
