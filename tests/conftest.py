@@ -65,6 +65,16 @@ def _without_skip(report: Report) -> Report:
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests counted (`record_property("counted", …)`), for the output of CI, too."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, text in getattr(report, "user_properties", []):
+                if name == "counted" and report.when == "call":
+                    terminalreporter.section(report.nodeid)
+                    terminalreporter.write_line(text)
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """The server that tests share; ask for `dsn` or `connect`, which clean up after the test."""
