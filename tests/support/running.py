@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 
     from tests.support.command import Pglock
 
-PATIENCE, KILL_AFTER, LEASE = 2.0, 1.0, 4.0
-HURRIED = f"""
+HURRIED = """
 import sys
 from pglock_inspect import run
 from pglock_inspect.lock import base
-base.BEAT, base.DEADLINE, run.SLACK, base.LEASE = 0.5, 0.5, {PATIENCE} - 1, {LEASE}
+base.BEAT, base.DEADLINE, run.SLACK, base.LEASE = 0.5, 0.5, 2.0, 5.0
 from pglock_inspect.__main__ import main
 sys.exit(main())
 """
-"""A program: the command, for which everything happens several times as fast."""
+"""A program: the command, for which silence is a loss after 3 s, and a lease lasts 5."""
 
 IDLE = "trap 'exit 9' TERM; echo started; while :; do sleep 0.05; done"
 STUBBORN = "trap '' TERM; echo started; while :; do sleep 0.05; done"
 """Shell scripts that end when they are told to, and that do not."""
+
+UNTIL_GO = "echo started; until [ -e go ]; do sleep 0.05; done"
+"""A shell script that ends when there is a file of that name."""
 
 
 class Running:

@@ -162,7 +162,7 @@ def test_all_of_it_is_ended_as_soon_as_it_is_thawed(pglock: Pglock) -> None:
         run.send(signal.SIGSTOP)
         for process in family:
             process.suspend()
-        threading.Event().wait(4)
+        threading.Event().wait(5)
         for process in reversed(family):
             process.resume()
         wait_for_end(family)
@@ -175,7 +175,7 @@ def test_a_run_lives_through_a_short_stop(pglock: Pglock, janitor: Connection) -
         run.send(signal.SIGSTOP)
         threading.Event().wait(0.5)
         run.send(signal.SIGCONT)
-        threading.Event().wait(3)
+        threading.Event().wait(4)
         assert len(janitor.execute(HOLDERS).fetchall()) == 2
         run.send(signal.SIGTERM)
         assert run.wait() == 9

@@ -6,14 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from tests.support.command import COMMAND, Pglock
-from tests.support.running import gone, running
+from tests.support.running import UNTIL_GO, Running, gone, running
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -164,9 +164,12 @@ def test_stop_and_continue(pglock: Pglock, janitor: Connection) -> None:
 
 def test_what_is_left_running_is_ended_before_the_lock_is_free(pglock: Pglock, janitor: Connection) -> None:
     left = "sh -c 'trap \"sleep 0.3; echo ended\" TERM; sleep 60 & wait' & timeout 60 sleep 60 &"
-    with running(pglock, JOB, "--", "sh", "-c", f"{left} echo started; sleep 0.5") as job:
+    with running(pglock, JOB, "--", "sh", "-c", f"{left} {UNTIL_GO}") as job:
+        wait_until(
+            lambda: shown(job).splitlines().count("sleep 60") == 3, "both are at work"
+        )  # `timeout` is one, too
         family = job.family[1:]
-        assert len(family) >= 4
+        (pglock.directory / "go").touch()
         assert job.wait() == 0
         assert all(map(gone, family))
         assert "ended" in job.stdout.read()
@@ -174,21 +177,34 @@ def test_what_is_left_running_is_ended_before_the_lock_is_free(pglock: Pglock, j
 
 
 def test_what_does_not_end_by_itself_is_killed(pglock: Pglock) -> None:
-    left = "sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' &"
-    with running(
-        pglock, JOB, "--kill-after", "300ms", "--", "sh", "-c", f"{left} echo started; sleep 0.5"
-    ) as job:
-        family = job.family[1:]
+    left = "sh -c 'trap \"\" TERM; touch ready; while :; do sleep 0.05; done' &"
+    with running(pglock, JOB, "--kill-after", "300ms", "--", "sh", "-c", f"{left} {UNTIL_GO}") as job:
+        wait_until((pglock.directory / "ready").exists, "it is at work")
+        (pglock.directory / "go").touch()
         assert job.wait() == 0
-        assert all(map(gone, family))
+        assert not [
+            process for process in psutil.process_iter() if "touch ready" in " ".join(cmdline(process))
+        ]
 
 
 def test_a_daemon_lives_on(pglock: Pglock) -> None:
-    with running(pglock, JOB, "--", "sh", "-c", "setsid sleep 7 & echo started; sleep 0.5") as job:
-        (daemon,) = (process for process in job.family if process.cmdline() == ["sleep", "7"])
+    with running(pglock, JOB, "--", "sh", "-c", f"setsid sleep 7 & {UNTIL_GO}") as job:
+        wait_until(lambda: "sleep 7" in shown(job), "the daemon has started")
+        (daemon,) = (process for process in job.family if cmdline(process) == ["sleep", "7"])
+        (pglock.directory / "go").touch()
         assert job.wait() == 0
         assert not gone(daemon)
         daemon.kill()
+
+
+def shown(job: Running) -> str:
+    return "\n".join(" ".join(cmdline(process)[-2:]) for process in job.family)
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+        return process.cmdline()
+    return []
 
 
 def test_no_zombie_stays(pglock: Pglock) -> None:

@@ -15,6 +15,8 @@ import psycopg
 import pytest
 
 from pglock_inspect import AsyncLock, Lock, LockLost, UnhashableName, run_with_lock, try_lock
+from pglock_inspect.deadline import elapsed
+from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.lock import base
 from tests.postgres.lock.conftest import advisory_locks
 from tests.support.proxy import Proxy
@@ -247,6 +249,29 @@ try:
 except LockLost:
     print("lost", flush=True)
 """
+
+
+@pytest.mark.usefixtures("hurried")
+def test_beats_and_checks_tell_when_the_lock_was_last_proven(dsn: str, *, xact: bool) -> None:
+    with Proxy(dsn) as proxy:
+
+        def look_at(lock: Lock) -> None:
+            before = elapsed()
+            lock.check()
+            first = lock.proven_at
+            assert before < first < elapsed()
+            wait_until(lambda: lock.proven_at > first, "a beat")
+            proxy.frozen, frozen = True, elapsed()
+            wait_until(lambda: not lock, "the loss is known")
+            assert lock.proven_at < frozen
+
+        with pytest.raises(LockLost), Lock(proxy.dsn, JOB, transaction=xact) as lock:
+            look_at(lock)
+
+
+def test_a_key_of_its_own(dsn: str, janitor: Connection, *, xact: bool) -> None:
+    with Lock(dsn, JOB, transaction=xact, key=AdvisoryKey.from_value((42, -7))):
+        assert (42, 2**32 - 7, 2, "ExclusiveLock") in advisory_locks(janitor)
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["a connection", "its own"])
