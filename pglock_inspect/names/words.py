@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -49,16 +50,21 @@ class Words(Struct, frozen=True):
 
 def words_of_statement(statement: str) -> Words:
     """Return the literals and comments of a statement, those in the call of a hash or a lock first."""
-    if not _MAY_TELL.search(statement):
-        return Words()
+    return _words_of(statement[:_LONGEST_STATEMENT]) if _MAY_TELL.search(statement) else Words()
+
+
+# Sessions of one application say much the same, poll after poll.
+@lru_cache(maxsize=256)
+def _words_of(statement: str) -> Words:
     listener = _Listener()
-    listener.hear(statement[:_LONGEST_STATEMENT])
+    listener.hear(statement)
     return Words(
         tuple(dict.fromkeys(listener.near + listener.far))[:_MOST_WORDS],
         tuple(dict.fromkeys(listener.seeds))[:_REACH],
     )
 
 
+@lru_cache(maxsize=4096)
 def words_of_application(name: str) -> Words:
     """Return an application's name, and its parts."""
     return Words(tuple(dict.fromkeys(_pieces(name)))[:_MOST_WORDS])
