@@ -43,7 +43,7 @@ test-docker: $(VENV)/.dev
 test-matrix: $(VENV)/.dev servers ## Run the tests of the SQL on PostgreSQL 12 to 18, or VERSIONS='12 18'
 	for version in $(VERSIONS); do \
 	    echo "PostgreSQL $$version:"; \
-	    PGLOCK_TEST_PG=$$version $(PYTEST) $(PARALLEL) -m 'not slow' tests/postgres || exit; \
+	    PGLOCK_TEST_PG=$$version $(PYTEST) $(PARALLEL) -m 'not slow' tests/postgres tests/system/test_run_lost.py || exit; \
 	done
 
 lint: $(VENV)/.dev ## Check style, types and layers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 import psutil
@@ -84,9 +84,10 @@ def running(pglock: Pglock, *arguments: str, **variables: str) -> Iterator[Runni
             run.start()
             yield run
         finally:
-            left = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-            for each in left:
-                each.kill()
+            with suppress(psutil.NoSuchProcess):
+                for each in psutil.Process(process.pid).children(recursive=True):
+                    with suppress(psutil.NoSuchProcess):
+                        each.kill()
             process.kill()
 
 
