@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from tests.chaos.server_log import Session
     from tests.chaos.witness import Connection
 
-# Seconds of a run's own running time: until it is told that it lost its lock to another, and until a program
-# under `run` is gone when nothing is heard from the server any more.
-TOLD_WITHIN = 5.0
+# Seconds of a run's own running time: until it is told that it lost its lock to another, be the network
+# silent or not; and until a program under `run` is gone when nothing is heard from the server any more.
+TOLD_WITHIN = BEAT + DEADLINE + 1
 GONE_WITHIN = BEAT + DEADLINE + SLACK + KILL_AFTER + 0.5
 
 _RUNS = """

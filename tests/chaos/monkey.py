@@ -70,11 +70,12 @@ class Monkey:
 
     def kill(self, kinds: Collection[str] = KINDS) -> None:
         with self._kept(kinds) as run:
-            os.kill(self._chance.choice(_tree(run.place)), signal.SIGKILL)
+            first, *others = _tree(run.place)
+            os.kill(self._chance.choice([first, self._chance.choice(others or [first])]), signal.SIGKILL)
             wait_until(lambda: self._is_over(run), "the worker is gone", timeout=_SOON)
 
     def kill_at_random(self) -> None:
-        self._somebody().process.kill()
+        self._somebody().signal(signal.SIGKILL)
 
     def stop_at_random(self) -> None:
         with self._stopped(self._somebody()):
@@ -181,10 +182,12 @@ class Monkey:
     @contextmanager
     def _stopped(self, place: Place) -> Iterator[None]:
         """Stop a worker, or `run` without what descends from it."""
-        tree = _tree(place)
+        life, tree = place.life, _tree(place)
+        if life != place.life:  # it has just ended
+            tree = []
         pids = self._chance.choice([tree, tree[:1]])
         stop = "INSERT INTO stop (life, whole) VALUES (%s, %s) RETURNING at"
-        (at,) = self._row(stop, place.life, pids == tree)
+        (at,) = self._row(stop, life, pids == tree)
         try:
             _send(pids, signal.SIGSTOP)
             yield
@@ -211,13 +214,13 @@ class Monkey:
     def _strike(self, kinds: Collection[str], how: signal.Signals) -> None:
         """Send a signal some times: what is delicate takes a hundredth of a worker's time."""
         for _ in range(self._chance.randint(1, 20)):
-            self._somebody(kinds).process.send_signal(how)
+            self._somebody(kinds).signal(how)
             self._pause(STEP)
 
     def _end(self, run: Running, how: signal.Signals) -> None:
         """Send a signal until the run has ended: Python loses an interrupt that strikes in a destructor."""
         while not self._is_over(run):
-            run.place.process.send_signal(how)
+            run.place.signal(how)
             with suppress(AssertionError):
                 wait_until(lambda: self._is_over(run), "the run has ended", timeout=_SOON / 10)
 

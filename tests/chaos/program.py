@@ -1,4 +1,4 @@
-"""The program under `run`: a run that is told by SIGTERM, or does not listen and has to be killed."""
+"""The program under `run`: a run that is told by SIGTERM, and ends, or has to be killed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def main(witness_dsn: str, kind: str, session: str) -> None:
         nonlocal told
         told = True
 
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if chance.random() < 0.3 else tell)
+    signal.signal(signal.SIGTERM, tell)
+    stubborn = chance.random() < 0.5
     run = Run(connect(witness_dsn), kind, session, chance.randint(1, 8))
-    while run.goes_on():
+    while run.goes_on() or (told and stubborn):
         time.sleep(STEP)
         if told:
             run.tell()

@@ -42,8 +42,8 @@ def short(chance: random.Random) -> Iterator[Act]:
 
 
 def long(chance: random.Random) -> Iterator[Act]:
-    acts = [act for act in QUICK + LONG for _ in range(act.times)]
     while True:
+        acts = [act for act in QUICK for _ in range(act.times)] + chance.sample(LONG, 2)
         yield from chance.sample(acts, len(acts))
 
 

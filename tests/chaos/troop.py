@@ -6,6 +6,7 @@ Two of them are `run`'s, the others those of workers.
 from __future__ import annotations
 
 import random
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -62,6 +63,11 @@ class Place(threading.Thread):
     def ready(self) -> bool:
         """Whether there is a process that expects signals."""
         return self.said == "ready" and self.process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        process = self.process  # by the time it is seen to be ready, another one may have its place
+        if self.said == "ready":
+            process.send_signal(number)
 
     @property
     def idle(self) -> bool:
