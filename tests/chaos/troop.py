@@ -6,7 +6,6 @@ Two of them are `run`'s, the others those of workers.
 from __future__ import annotations
 
 import random
-import signal
 import sys
 import threading
 from contextlib import suppress
@@ -22,6 +21,7 @@ from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    import signal
     from pathlib import Path
 
     from tests.chaos.witness import Connection
