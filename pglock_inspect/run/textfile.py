@@ -59,6 +59,8 @@ class _Families(Collector):
 def read(path: Path) -> Samples:
     """Return what a file of this kind says; nothing where there is none. Raises `ConfigError` for another."""
     families: list[Metric] | None = None
+    if path.exists() and not path.is_file():  # a device would be replaced, and a pipe never ends
+        raise ConfigError(f"--textfile {path} is not a file: name one that is for this alone")
     try:
         families = list(text_string_to_metric_families(path.read_text("utf-8")))
     except FileNotFoundError:

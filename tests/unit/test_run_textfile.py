@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import TYPE_CHECKING, get_args
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pglock_inspect.errors import ConfigError
 from pglock_inspect.run.textfile import Outcome, check, note
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -111,6 +110,14 @@ def test_a_file_of_something_else_is_left_alone(file: Path, content: str) -> Non
 def test_a_directory_that_is_not_there_is_told_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no file can be written in that directory"):
         check(tmp_path / "nowhere" / "runs.prom")
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
-        check(tmp_path)
     check(tmp_path / "runs.prom")
+
+
+def test_what_is_not_a_file_is_left_alone(file: Path, tmp_path: Path) -> None:
+    os.mkfifo(file)
+    for path in (file, tmp_path, Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="is not a file"):
+            check(path)
+    with pytest.raises(ConfigError, match="is not a file"):
+        note(file, "digest", "success", at=1, seconds=1, code=0)
+    assert file.is_fifo()
