@@ -34,6 +34,7 @@ Step = Callable[[], Any]  # what a driver calls, and awaits if it is the async o
 Flow = Generator[Step, Any, None]  # is sent what its steps return, or thrown what they raise
 Resume = Callable[[Any], Step]
 
+_LONGEST_NAME = 63  # bytes that servers keep of an application_name; one of thousands, they refuse
 _AT_ONCE = timedelta()
 _key_of = lru_cache(key_of)
 _claims: dict[tuple[int, AdvisoryKey], AnyLevel] = {}  # by a connection's address
@@ -114,7 +115,7 @@ class BaseLock:
             raise AlreadyHeld(f"this lock of {self._job} is in use: make another one")
         self.granted, self._lost = False, None
         if self._conninfo is not None:
-            called = self.name if self.name.isprintable() else None
+            called = self.name[:_LONGEST_NAME] if self.name.isprintable() else None
             connect = partial(self._kind.connect, self._conninfo, fallback_application_name=called)
             self._connection = yield connect
         try:
