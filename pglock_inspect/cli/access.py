@@ -37,7 +37,11 @@ class Source(NamedTuple):
 
 def settings_of(access: Access) -> Settings:
     """Return what is configured. Raises `ConfigError`."""
-    return load_settings(config=access.config, environ=os.environ, cwd=Path.cwd())
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed, or may not be known
+        here = Path()
+    return load_settings(config=access.config, environ=os.environ, cwd=here)
 
 
 def sources_of(access: Access, settings: Settings, environ: Mapping[str, str] = os.environ) -> list[Source]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -30,12 +31,13 @@ class Access(NamedTuple):
 
 
 class Duration(click.ParamType[float]):
-    """A duration with its unit, of at least ``least`` seconds; seconds in the program."""
+    """A duration with its unit, of ``least`` to ``most`` seconds; seconds in the program."""
 
     name = "duration"
 
-    def __init__(self, least: float = 0.0) -> None:
+    def __init__(self, least: float = 0.0, most: float = math.inf) -> None:
         self.least = least
+        self.most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
         """Return seconds."""
@@ -47,6 +49,8 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
         if seconds < self.least:
             self.fail(f"{value!r} is too short: write at least {format_duration(self.least)}", param, ctx)
+        if seconds > self.most:
+            self.fail(f"{value!r} is too long: write at most {format_duration(self.most)}", param, ctx)
         return seconds
 
 

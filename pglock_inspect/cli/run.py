@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pglock_inspect.run.textfile import Outcome
 
 _PATIENCE = 10  # seconds for a connection
+_LONGEST_END = 12 * 3600.0  # seconds; keepalives cannot be set to wait for a lease of twice as long
 
 app = command_app()
 
@@ -86,7 +87,7 @@ def run(
     kill_after: Annotated[
         float,
         Option(
-            click_type=Duration(),
+            click_type=Duration(most=_LONGEST_END),
             metavar="DURATION",
             show_default="10s",
             help="When the lock is lost, the time from SIGTERM to SIGKILL.",
@@ -109,6 +110,8 @@ def run(
     """
     from pglock_inspect.run import Interrupted  # noqa: PLC0415
 
+    if not command[0]:
+        raise click.UsageError("the command behind -- is empty")
     try:
         if textfile:
             _textfile().check(textfile)

@@ -282,3 +282,8 @@ def test_a_line_of_a_crontab_needs_no_more_than_cron_gives(pglock: Pglock) -> No
         text=True,
     )
     assert (done.stdout, done.stderr) == ("hello\n", "")
+
+
+def test_a_directory_that_was_removed_does_no_harm(pglock: Pglock) -> None:
+    done = shell(pglock, "mkdir gone && cd gone && rmdir ../gone && $run echo ran")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"ran\n", b"")
