@@ -96,10 +96,15 @@ class Place(threading.Thread):
             assert self.process.stdout
             for line in self.process.stdout:
                 self.said = line.strip()
-        code, ends = self.process.returncode, _ENDS_OF_RUN if self.kind.startswith("run") else _ENDS
-        if code not in ends:
-            troop.crashes.append(f"{self.kind} ended with {code}: {file.read_text('utf-8')}")
-        conclude(troop.witness, f"{self.life}.%", ends.get(code, "crashed"))
+        code, said = self.process.returncode, file.read_text("utf-8")
+        if self.kind in RUN:
+            # A program that is not yet Python to the full ends with 1 at Ctrl-C.
+            end = _ENDS_OF_RUN.get(130 if said.endswith("KeyboardInterrupt\n") else code)
+        else:
+            end = _ENDS.get(code)
+        if not end:
+            troop.crashes.append(f"{self.kind} ended with {code}: {said}")
+        conclude(troop.witness, f"{self.life}.%", end or "crashed")
         troop.processes += 1
 
     def _command(self) -> list[str]:
