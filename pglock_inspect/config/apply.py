@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pglock_inspect.config.address import parse_address
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pglock_inspect.config.files import Source
     from pglock_inspect.config.problems import Place
     from pglock_inspect.model import Job
+
+_BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
 
 
 def apply(source: Source, settings: Settings) -> Settings:
@@ -118,6 +121,20 @@ def _read_serving(written: Any, place: Place) -> Serving:  # noqa: ANN401 - TOML
         listen=parse_address(table.listen) if table.listen else Serving().listen,
         tls_cert=beside / table.tls_cert if table.tls_cert else None,
         tls_key=beside / table.tls_key if table.tls_key else None,
-        users={name: str(hashed) for name, hashed in table.users.items()},
+        users=_read_users(table.users, place.inside("users")),
         expose_queries=table.expose_queries,
     )
+
+
+def _read_users(written: dict[str, Any], place: Place) -> dict[str, str]:
+    """Return the hashes of passwords by name. No message quotes one: it may be a password."""
+    for name, hashed in written.items():
+        if not name or ":" in name:
+            raise place.problem(
+                f"{name!r} is no name of a user: write one that is not empty and has no colon"
+            )
+        if not isinstance(hashed, str) or not _BCRYPT.fullmatch(hashed):
+            raise place.problem(
+                "must be a bcrypt hash: write what htpasswd -nB NAME prints after the colon", key=name
+            )
+    return written
