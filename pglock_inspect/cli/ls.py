@@ -12,6 +12,7 @@ from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import (
     LEAST_INTERVAL,
+    LONGEST_INTERVAL,
     Access,
     Duration,
     connection_options,
@@ -63,7 +64,7 @@ def ls(
     every: Annotated[
         float | None,
         Option(
-            click_type=Duration(LEAST_INTERVAL),
+            click_type=Duration(LEAST_INTERVAL, LONGEST_INTERVAL),
             help="With this pause [2s, or as configured]; implies --watch.",
         ),
     ] = None,

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LEAST_INTERVAL = 0.1
 """Seconds between two polls; shorter ones tell no more and cost the server."""
 
+LONGEST_INTERVAL = 86_400.0
+"""Seconds; who is content with more needs no second poll."""
+
 
 class Access(NamedTuple):
     """Which servers to look at, and by whose configuration: what the flags say, before all else."""

@@ -14,7 +14,7 @@ from typer import Option
 
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import LEAST_INTERVAL, Access, Duration, connection_options
+from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
 from pglock_inspect.config.address import Address, parse_address
 
@@ -58,7 +58,10 @@ def serve(
     ] = None,
     interval: Annotated[
         float | None,
-        Option(click_type=Duration(LEAST_INTERVAL), help="Poll with this pause [2s, or as configured]."),
+        Option(
+            click_type=Duration(LEAST_INTERVAL, LONGEST_INTERVAL),
+            help="Poll with this pause [2s, or as configured].",
+        ),
     ] = None,
     state_file: Annotated[
         Path | None, Option(metavar="FILE", help="Carry what was observed over a restart.")

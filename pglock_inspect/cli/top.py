@@ -11,7 +11,7 @@ from typer import Option
 
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import LEAST_INTERVAL, Access, Duration, connection_options
+from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def top(
     access: Access,
     *,
     every: Annotated[
-        float | None, Option(click_type=Duration(), help="Poll with this pause; + and - change it.")
+        float | None,
+        Option(click_type=Duration(most=LONGEST_INTERVAL), help="Poll with this pause; + and - change it."),
     ] = None,
 ) -> int:
     """Watch which job holds which advisory lock, since when, and who waits.

@@ -61,6 +61,15 @@ def test_the_help_lists_every_command_with_a_whole_sentence(capsys: pytest.Captu
         (["ls", "extra"], "got unexpected extra argument (extra)"),
         (["check", "--max-held", "10"], "invalid value for '--max-held': '10' has no unit"),
         (["ls", "--every", "1ms"], "invalid value for '--every': '1ms' is too short: write at least 100 ms"),
+        (["ls", "--every", "2d"], "invalid value for '--every': '2d' is too long: write at most 1 d"),
+        (
+            ["top", "--every", "9999999w"],
+            "invalid value for '--every': '9999999w' is too long: write at most 1 d",
+        ),
+        (
+            ["serve", "--interval", "9999999w"],
+            "invalid value for '--interval': '9999999w' is too long: write at most 1 d",
+        ),
         (["check", "--max-held", "soon"], "invalid value for '--max-held': 'soon' is no duration"),
         (
             ["check", "--severity", "stal=info"],
