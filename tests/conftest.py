@@ -20,6 +20,8 @@ from tests.support.servers import (
     bindir,
     end_sessions,
     major_version,
+    prepared,
+    roll_back,
     shared_server,
 )
 
@@ -91,8 +93,12 @@ def janitor(server: Server) -> Iterator[Connection]:
 @pytest.fixture
 def dsn(server: Server, janitor: Connection) -> Iterator[str]:
     """The shared server's connection string; sessions and prepared transactions there end with the test."""
-    yield server.dsn()
-    if not YOURS:  # there may be other people's
+    if YOURS:  # there may be other people's
+        theirs = prepared(janitor)
+        yield server.dsn()
+        roll_back(server, prepared(janitor) - theirs)
+    else:
+        yield server.dsn()
         end_sessions(server, janitor)
 
 

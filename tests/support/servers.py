@@ -22,7 +22,7 @@ from pglock_inspect.demo.server import TemporaryServer
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -109,11 +109,21 @@ def end_sessions(server: Server, janitor: Connection, database: str | None = Non
     among = {"database": database}
     others = """FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
                 AND datname = coalesce(%(database)s, datname)"""
-    prepared = "SELECT gid, database FROM pg_prepared_xacts WHERE database = coalesce(%(database)s, database)"
     janitor.execute(f"SELECT pg_terminate_backend(pid) {others}", among)
-    for gid, datname in janitor.execute(prepared, among).fetchall():
-        with psycopg.connect(server.dsn(dbname=datname), autocommit=True) as connection:
-            connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
+    roll_back(server, prepared(janitor, database))
     wait_until(
         lambda: not janitor.execute(f"SELECT pid {others}", among).fetchall(), "the test's sessions are gone"
     )
+
+
+def prepared(janitor: Connection, database: str | None = None) -> set[tuple[str, str]]:
+    """The gid and the database of each prepared transaction, everywhere or in one database."""
+    query = "SELECT gid, database FROM pg_prepared_xacts WHERE database = coalesce(%s, database)"
+    return set(janitor.execute(query, [database]).fetchall())
+
+
+def roll_back(server: Server, transactions: Iterable[tuple[str, str]]) -> None:
+    """Roll back prepared transactions, each in its database."""
+    for gid, database in transactions:
+        with psycopg.connect(server.dsn(dbname=database), autocommit=True) as connection:
+            connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
