@@ -76,11 +76,12 @@ def _performance(verdict: Verdict, prefix: str) -> Iterator[str]:
 
 def _job_performance(states: Sequence[JobState], label: str) -> Iterator[str]:
     """Yield what a job did in all its databases: labels must not change with where it is held."""
-    limits = states[0].job.limits
+    job = states[0].job
     held = [state.held_seconds for state in states if state.held]
     waited = [state.wait_seconds for state in states if state.waiters]
-    yield _datum(f"{label} held", _longest(held), limits.max_held)
-    yield _datum(f"{label} waited", _longest(waited), limits.max_wait)
+    max_held = None if job.long_lived else job.limits.max_held
+    yield _datum(f"{label} held", _longest(held), critical=max_held)
+    yield _datum(f"{label} waited", _longest(waited), warning=job.limits.max_wait)
     yield _datum(f"{label} waiters", str(sum(state.waiters for state in states)))
 
 
@@ -91,10 +92,13 @@ def _longest(ages: Sequence[float | None]) -> str:
     return f"{max(known):.3f}s" if known else "U"  # U: a plug-in's word for unknown
 
 
-def _datum(label: str, value: str, critical: float | None = None) -> str:
-    limit = "" if critical is None else f"{critical:g}"
+def _datum(label: str, value: str, *, warning: float | None = None, critical: float | None = None) -> str:
     quoted = _safe(label).replace("=", r"\x3d").replace("'", "''")
-    return f"'{quoted}'={value};;{limit};0"
+    return f"'{quoted}'={value};{_limit(warning)};{_limit(critical)};0"
+
+
+def _limit(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.3f}".rstrip("0").rstrip(".")
 
 
 def _totals(verdict: Verdict) -> tuple[int, int]:

@@ -35,7 +35,7 @@ def test_a_job_held_too_long_is_critical_until_it_is_free(pglock: Pglock, connec
     holder.execute("SELECT pg_advisory_unlock(hashtext('send_daily_digest'))")
     assert pglock(*CHECK).stdout == (
         "PGLOCK OK - 0 held, 0 waiting | 'held'=0;;;0 'waiting'=0;;;0 'critical'=0;;;0 'warning'=0;;;0"
-        " 'send_daily_digest held'=0s;;1;0 'send_daily_digest waited'=0s;;60;0"
+        " 'send_daily_digest held'=0s;;1;0 'send_daily_digest waited'=0s;60;;0"
         " 'send_daily_digest waiters'=0;;;0\n"
     )
 

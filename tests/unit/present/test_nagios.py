@@ -13,7 +13,7 @@ from tests.support.any_reports import failures, reports
 from tests.support.reports import HOLDER, STALE, UNREACHABLE, WAITER, make_report
 
 DIGEST = Job("send_daily_digest", limits=Limits(max_held=600.0, max_wait=60.0))
-DATUM = re.compile(r"'(?:[^'=|]|'')*'=(?:\d+(?:\.\d+)?s?|U);;(?:[\d.e+]+|inf)?;0")
+DATUM = re.compile(r"'(?:[^'=|]|'')*'=(?:\d+(?:\.\d+)?s?|U);(?:\d+(?:\.\d+)?)?;(?:\d+(?:\.\d+)?)?;0")
 
 
 def shown(*reports: Report) -> str:
@@ -27,7 +27,7 @@ def test_a_finding_is_named_with_what_to_do_and_measured() -> None:
     assert line == (
         "PGLOCK CRITICAL - send_daily_digest is stale: pid 4711 (app, worker-3) has held it for 42 min,"
         " allowed are 10 min | 'held'=1;;;0 'waiting'=1;;;0 'critical'=1;;;0 'warning'=0;;;0"
-        " 'send_daily_digest held'=2520.000s;;600;0 'send_daily_digest waited'=720.000s;;60;0"
+        " 'send_daily_digest held'=2520.000s;;600;0 'send_daily_digest waited'=720.000s;60;;0"
         " 'send_daily_digest waiters'=1;;;0"
     )
     assert to_do == "  do: pglock-inspect kill 4711 --terminate"
@@ -35,11 +35,19 @@ def test_a_finding_is_named_with_what_to_do_and_measured() -> None:
 
 def test_zeros_are_measured_too_and_the_unknown_is_not_a_zero() -> None:
     free = JobState(DIGEST, None)
-    assert "'send_daily_digest held'=0s;;600;0 'send_daily_digest waited'=0s;;60;0" in shown(
+    assert "'send_daily_digest held'=0s;;600;0 'send_daily_digest waited'=0s;60;;0" in shown(
         replace(make_report(), jobs=(free,))
     )
     unknown = replace(free, database="app", held=1)
     assert "'send_daily_digest held'=U;;600;0" in shown(replace(make_report(), jobs=(unknown,)))
+
+
+def test_limits_are_plain_numbers_and_what_is_held_for_life_has_none() -> None:
+    monthly = JobState(Job("monthly", limits=Limits(max_held=30.5 * 86_400 + 0.25, max_wait=0.5)), "app")
+    leader = JobState(Job("leader", long_lived=True), "app")
+    text = shown(replace(make_report(), jobs=(monthly, leader)))
+    assert "'monthly held'=0s;;2635200.25;0 'monthly waited'=0s;0.5;;0" in text
+    assert "'leader held'=0s;;;0 'leader waited'=0s;60;;0" in text
 
 
 def test_labels_do_not_change_with_where_a_job_is_held() -> None:
@@ -48,7 +56,7 @@ def test_labels_do_not_change_with_where_a_job_is_held() -> None:
         JobState(DIGEST, "two", held=1, held_seconds=7.0, waiters=2),
     )
     text = shown(replace(make_report(), jobs=states))
-    assert "'send_daily_digest held'=7.000s;;600;0 'send_daily_digest waited'=U;;60;0" in text
+    assert "'send_daily_digest held'=7.000s;;600;0 'send_daily_digest waited'=U;60;;0" in text
     assert text.count("'send_daily_digest waiters'=2;;;0") == 1
 
 
