@@ -129,7 +129,14 @@ def where(dsn: str) -> str:
     host = parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOSTADDR")
     if not host and "service" in parameters:
         return f"service {parameters['service']}"
-    return address(host or "localhost", parameters.get("port") or "5432")
+    return address(host or _default_host(), parameters.get("port") or "5432")
+
+
+def _default_host() -> str:
+    """Return where libpq connects when no host is named: mostly a directory, which was built into it."""
+    # It fills that in, and then refuses such a mode before it connects.
+    refused = pq.PGconn.connect_start(b"host='' sslmode=unheard-of")
+    return refused.host.decode()
 
 
 def address(host: str, port: str | int) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
 from typing import TYPE_CHECKING
 
 import psutil
+import psycopg
 import pytest
 
 from tests.support.command import COMMAND
@@ -39,6 +41,15 @@ def test_an_unreachable_server(stray: Pglock, command: str) -> None:
     sentence = complaint(stray, command, "--dsn", dsn)
     assert sentence.startswith("cannot connect to 127.0.0.1:1: ")
     assert sentence.endswith("check that the server runs there and that this host may reach it")
+
+
+def test_no_host_at_all(stray: Pglock) -> None:
+    with pytest.raises(psycopg.OperationalError) as refused:
+        psycopg.connect("host='' port=1")
+    default = re.search(r'on socket "(.+)/\.s\.PGSQL\.1" failed', str(refused.value))
+    assert default
+    sentence = complaint(stray, "check", "--dsn", "port=1")
+    assert sentence.startswith(f"cannot connect to {default[1]}: No such file or directory; ")
 
 
 @pytest.mark.parametrize("command", ["ls", "check"])
