@@ -9,6 +9,7 @@ Each message is one sentence for the person who reads it at night: what happened
     ├── UnhashableName        a name that the chosen scheme has no key for
     ├── ConfigError           a configuration file, variable or flag that cannot be used
     ├── BadStateFile          a file that cannot carry what was observed to the next process
+    ├── BadRecording          a recording that cannot be written, read, or asked for a time
     ├── BadConnectionString   a connection string that libpq cannot read
     ├── ServerFailure         a server that cannot be reached or read, with the reason in a word
     ├── Refused               an act on a session that was not done, since it would not be what was meant
@@ -68,6 +69,10 @@ class CannotListen(PglockInspectError):
 
 class BadStateFile(PglockInspectError):
     """A file that cannot carry what was observed from one process to the next."""
+
+
+class BadRecording(PglockInspectError):
+    """A recording that cannot be written or read, or that does not reach the time it is asked for."""
 
 
 class BadConnectionString(PglockInspectError, ValueError):

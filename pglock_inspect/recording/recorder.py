@@ -1,0 +1,133 @@
+"""Writing a recording, so that whatever ends the writer leaves a good one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from pglock_inspect.errors import BadRecording
+from pglock_inspect.recording.line import line_of
+from pglock_inspect.recording.member import Kind, pack
+from pglock_inspect.recording.parts import parts_of
+from pglock_inspect.recording.scan import HEADING, rank, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pglock_inspect.model import Finding, Report, Severity
+    from pglock_inspect.recording.parts import Parts
+
+_WHOLE_EVERY = 100  # polls: what a reader has to go through to get at one
+
+_Found = frozenset[tuple[object, ...]]
+
+
+class Recorder:
+    """Writes polls to a file, behind those that it has; without ``queries``, not their text.
+
+    Each poll is written at once and whole: a writer that is killed loses no poll but the one it is at, and
+    the next writer goes on where that one began. Raises `BadRecording` for a file that is not there to be
+    written to; one that holds something else is left alone.
+    """
+
+    def __init__(self, path: Path, *, queries: bool = False) -> None:
+        self._path = path
+        self._queries = queries
+        self._before: list[Parts] | None = None
+        self._changes = 0
+        self._end = 0
+        self._found: dict[str, _Found] = {}
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        try:
+            self._prepare()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with suppress(OSError):
+            os.fsync(self._file)
+        os.close(self._file)
+
+    def write(self, reports: Sequence[Report]) -> None:
+        """Add a poll: a report per target. Raises `BadRecording` where it cannot be written."""
+        poll = [parts_of(report, queries=self._queries) for report in reports]
+        whole = self._before is None or self._changes >= _WHOLE_EVERY - 1
+        line = line_of(poll, None if whole else self._before)
+        news = max(map(self._news, reports), key=rank)
+        at = max(report.taken_at for report in reports)
+        self._append(pack(line, Kind.WHOLE if whole else Kind.CHANGES, at, news))
+        self._before, self._changes = poll, 0 if whole else self._changes + 1
+
+    def _news(self, report: Report) -> Severity | None:
+        """Return the worst of what is found now and was not before; that a server is lost is critical."""
+        if report.server is None:
+            lost = report.failing_since in {None, report.taken_at}
+            return "critical" if lost else None
+        known = self._found.get(report.target, frozenset())
+        found = {_identity(finding): finding for finding in report.findings}
+        self._found[report.target] = frozenset(found)
+        return max(
+            (finding.severity for which, finding in found.items() if which not in known),
+            key=rank,
+            default=None,
+        )
+
+    def _prepare(self) -> None:
+        """Find where to go on, behind the last whole poll, in a file that nobody else writes to."""
+        status = os.fstat(self._file)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadRecording(f"{self._path} is not a file: name one that may be written")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadRecording(f"{self._path} is being recorded to: name another file") from None
+        except OSError:  # a file system without locks
+            pass
+        with open(self._file, "rb", closefd=False) as file:
+            index = scan(file, status.st_size, self._path)
+        if index.damaged:
+            raise BadRecording(f"{self._path} is damaged at byte {index.end}: record to another file")
+        try:
+            if index.cut:
+                os.ftruncate(self._file, index.end)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        self._end = index.end
+        if not self._end:
+            self._append(HEADING)
+
+    def _append(self, member: bytes) -> None:
+        """Write a member, or nothing of it."""
+        rest = memoryview(member)
+        try:
+            os.lseek(self._file, self._end, os.SEEK_SET)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._end)
+            raise self._unwritable(error) from None
+        self._end += len(member)
+
+    def _unwritable(self, error: OSError) -> BadRecording:
+        kept = ": what was recorded before is kept" if self._end else ": name one that this user may write"
+        return BadRecording(f"{self._path} cannot be written ({error.strerror}){kept}")
+
+
+def _identity(finding: Finding) -> tuple[object, ...]:
+    return finding.rule, finding.severity, finding.job, finding.database, finding.key, finding.pid

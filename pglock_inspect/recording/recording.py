@@ -1,0 +1,145 @@
+"""Reading a recording at any time of it."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, BinaryIO, Self
+
+from pglock_inspect.errors import BadRecording
+from pglock_inspect.model import Instant
+from pglock_inspect.recording.line import read_line
+from pglock_inspect.recording.member import Kind, unpack
+from pglock_inspect.recording.parts import report_of
+from pglock_inspect.recording.scan import rank, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pglock_inspect.model import Report, Severity
+    from pglock_inspect.recording.parts import Parts
+
+Poll = tuple["Report", ...]
+"""What was seen at one time: a report per target, in the order in which they were given."""
+
+
+class Recording:
+    """The polls of a file, by their numbers from 0 up to ``len()``; not for two threads at once.
+
+    It may still be written to: `refresh` takes in what was added. To read the poll after the one read last
+    costs its decoding alone, any other that of up to a hundred before it. Reports are as they were, ages as
+    of their ``taken_at``. ``problem`` is a sentence where the rest of the file cannot be read.
+    """
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file = file
+        self.path = path
+        self._read: tuple[int, list[Parts]] = (-1, [])
+        self.refresh()
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a recording. Raises `BadRecording`; one without a poll is none."""
+        with ExitStack() as failing:
+            try:
+                if path.exists() and not path.is_file():
+                    raise BadRecording(f"{path} is not a file: name a recording")
+                file = failing.enter_context(path.open("rb"))
+            except OSError as error:
+                raise _unreadable(path, error) from None
+            recording = cls(file, path)
+            if not len(recording):
+                raise BadRecording(f"{path} is empty: nothing was recorded yet")
+            failing.pop_all()
+        return recording
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; locks of a report that nobody asked for yet can still be had."""
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._index.starts)
+
+    def __iter__(self) -> Iterator[Poll]:
+        return map(self.poll, range(len(self)))
+
+    def refresh(self) -> None:
+        """Take in what was written since. Raises `BadRecording`."""
+        try:
+            size = os.fstat(self._file.fileno()).st_size
+            self._index = scan(self._file, size, self.path)
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        damage = f"{self.path} is damaged at byte {self._index.end}: what follows is not shown"
+        self.problem = damage if self._index.damaged else None
+
+    def taken_at(self, index: int) -> Instant:
+        """Return when a poll was taken, by the latest clock of its servers; this never goes back."""
+        return Instant(self._index.times[index])
+
+    @property
+    def first(self) -> Instant:
+        """When the first poll was taken."""
+        return self.taken_at(0)
+
+    @property
+    def last(self) -> Instant:
+        """When the last poll was taken."""
+        return self.taken_at(-1)
+
+    def poll(self, index: int) -> Poll:
+        """Return the reports of a poll. Raises `BadRecording` where they are damaged, and IndexError."""
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        whole = self._index.kinds.rfind(Kind.WHOLE, 0, index + 1)
+        read, parts = self._read
+        if not whole <= read <= index:
+            read, parts = max(whole, 0) - 1, []
+        try:
+            for number in range(read + 1, index + 1):
+                parts = read_line(self._line(number), parts)
+            poll = tuple(map(report_of, parts))
+        except (ValueError, LookupError) as error:
+            start = self._index.starts[index]
+            raise BadRecording(f"{self.path} is damaged before byte {start}: choose another time") from error
+        self._read = index, parts
+        return poll
+
+    def index_at(self, moment: Instant) -> int:
+        """Return the last poll that was taken by then, the first one where none was."""
+        return max(bisect_right(self._index.times, moment) - 1, 0)
+
+    def next_finding(self, index: int, least: Severity = "warning") -> int | None:
+        """Return the next poll that found what the one before it did not, of this severity or a worse one.
+
+        That a server was lost is critical. None where nothing more was found.
+        """
+        return next(
+            (i for i in range(index + 1, len(self)) if self._index.news[i] >= rank(least)),
+            None,
+        )
+
+    def previous_finding(self, index: int, least: Severity = "warning") -> int | None:
+        """Return the last poll before ``index`` that found something new, as `next_finding` does."""
+        return next((i for i in range(index - 1, -1, -1) if self._index.news[i] >= rank(least)), None)
+
+    def _line(self, number: int) -> bytes:
+        starts = self._index.starts
+        end = starts[number + 1] if number + 1 < len(starts) else self._index.end
+        try:
+            self._file.seek(starts[number])
+            return unpack(self._file.read(end - starts[number]))
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> BadRecording:
+    return BadRecording(f"{path} cannot be read ({error.strerror}): name a recording that this user may read")
