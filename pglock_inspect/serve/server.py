@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import resource
 import signal
 import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -30,6 +32,7 @@ _HEADERS = [
 ]
 _MOST_CONNECTIONS = 500
 _BACKLOG = 1024
+_DESCRIPTORS = 8192  # more than those connections, and those that wait for an answer or their end
 _LONGEST_HEADERS = 16 * 1024  # bytes
 _IDLE_SECONDS = 65  # more than between two scrapes
 _RENEWED_EVERY = 30.0  # seconds
@@ -80,6 +83,7 @@ def run(
     certificate: Certificate | None = None,
 ) -> None:
     """Answer requests until SIGTERM or SIGINT. ``tell`` is called with a sentence on what nobody foresaw."""
+    _allow_descriptors()
     for talkative in ("asyncio", "uvicorn"):  # of what a client does wrong
         logging.getLogger(talkative).addHandler(logging.NullHandler())
     config = uvicorn.Config(
@@ -103,6 +107,14 @@ def run(
     asyncio.run(_serve(_Server(config), sockets, tell, certificate))
 
 
+def _allow_descriptors() -> None:
+    """Allow this process as many open files as it needs: often that is 1,024 at first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 async def _serve(
     server: uvicorn.Server,
     sockets: list[socket.socket],
@@ -111,7 +123,7 @@ async def _serve(
 ) -> None:
     loop = asyncio.get_running_loop()
     if not os.environ.get("PGLOCK_DEBUG"):
-        loop.set_exception_handler(lambda _, context: tell(_unforeseen(context.get("exception"))))
+        loop.set_exception_handler(_teller(server, tell))
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, setattr, server, "should_exit", True)  # noqa: FBT003
     renewal = asyncio.create_task(_renew(certificate, tell)) if certificate else None
@@ -135,5 +147,21 @@ async def _renew(certificate: Certificate, tell: Callable[[str], None]) -> None:
             told = None
 
 
-def _unforeseen(error: BaseException | None) -> str:
-    return f"something unforeseen went wrong ({type(error).__name__}): PGLOCK_DEBUG=1 shows where"
+def _teller(
+    server: uvicorn.Server, tell: Callable[[str], None]
+) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Return what tells of errors that nobody handled: not the same again and again, and not at the end."""
+    told = None
+
+    def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal told
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            sentence = "there are more connections than files that may be open: raise that limit (ulimit -n)"
+        else:
+            sentence = f"something unforeseen went wrong ({type(error).__name__}): PGLOCK_DEBUG=1 shows where"
+        if sentence != told and not server.should_exit:
+            tell(sentence)
+        told = sentence
+
+    return handle

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from h11 import LocalProtocolError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
@@ -109,7 +110,8 @@ class Site:
         return PlainTextResponse(text, 200 if fresh else 503, _FRESH)
 
     async def _failed(self, request: Request, error: Exception) -> Response:
-        self._tell(f"{request.url.path} failed ({type(error).__name__}): PGLOCK_DEBUG=1 shows where")
+        if not isinstance(error, LocalProtocolError):  # the client broke off, by what is no HTTP
+            self._tell(f"{request.url.path} failed ({type(error).__name__}): PGLOCK_DEBUG=1 shows where")
         return PlainTextResponse("something unforeseen went wrong\n", 500)
 
     async def _metrics(self, request: Request, target: str | None) -> Response:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import ssl
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import bcrypt
@@ -16,7 +18,6 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.support.command import Pglock
 
@@ -154,6 +155,40 @@ def test_bad_requests(exporter: Exporter, sent: bytes, status: bytes) -> None:
         assert client.recv(12) == b"HTTP/1.1 " + status
     assert exporter.get("/healthz").status == 200
     assert "Traceback" not in exporter.stop().said
+
+
+def test_who_ends_a_request_with_nonsense_is_not_told_of(exporter: Exporter) -> None:
+    with exporter.raw() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n")
+        assert client.recv(10) == b"HTTP/1.1 4"
+    assert exporter.get("/healthz").status == 200
+    assert "/ failed" not in exporter.stop().said
+
+
+def test_more_connections_than_files_may_be_open_is_told_once(exporter: Exporter) -> None:
+    opened = len([*Path(f"/proc/{exporter.pid}/fd").iterdir()])
+    resource.prlimit(exporter.pid, resource.RLIMIT_NOFILE, (opened + 10, opened + 10))
+    clients = [exporter.raw() for _ in range(30)]
+    try:
+        wait_until(lambda: "more connections than files" in exporter.said, "it says so", timeout=60)
+    finally:
+        for client in clients:
+            client.close()
+    wait_until(lambda: exporter.get("/healthz").status == 200, "it takes connections again", timeout=60)
+    said = exporter.stop().said
+    assert said.count("more connections than files") == 1
+    assert "unforeseen" not in said
+
+
+def test_it_may_open_more_files_than_a_process_may_at_first(stray: Pglock) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        with Exporter(stray, "--dsn", NOBODY) as exporter:
+            wait_until(lambda: exporter.get("/healthz").status == 200, "it answers", timeout=60)
+            assert resource.prlimit(exporter.pid, resource.RLIMIT_NOFILE)[0] >= 1024
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_who_never_ends_a_request_is_cut_off(exporter: Exporter) -> None:
