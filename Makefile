@@ -4,8 +4,8 @@ VENV     ?= .venv
 VERSIONS ?= 12 13 14 15 16 17 18
 BIN      := $(VENV)/bin
 PYTEST   := $(BIN)/pytest -q
-# Tests wait more than they work. With a server of yours or a container, they share it: one after the other.
-PARALLEL := $(if $(PGLOCK_TEST_DSN)$(PGLOCK_TEST_SERVER),,-n 4 --dist worksteal)
+# Tests wait more than they work. A server of yours they share: one after the other.
+PARALLEL := $(if $(PGLOCK_TEST_DSN),,-n 4 --dist worksteal)
 
 MAKEFLAGS += --no-print-directory
 .SILENT:
@@ -20,7 +20,7 @@ demo: $(VENV)/.demo ## Watch the locks of a PostgreSQL that has every kind of tr
 	$(LEASH) $(BIN)/pglock-inspect demo
 
 test: lint ## Check style, types and layers, and run the tests
-	$(PYTEST) $(PARALLEL) -m 'not slow' --cov
+	$(PYTEST) $(PARALLEL) -m 'not slow' --ignore tests/docker --cov
 
 test-all: ## Run what takes longer: slow tests, four versions of PostgreSQL, a container
 	$(MAKE) test-slow
@@ -37,8 +37,9 @@ test-chaos: $(VENV)/.dev servers
 	done
 
 test-docker: $(VENV)/.dev
-	echo "PostgreSQL in a container:"
-	PGLOCK_TEST_SERVER=docker tests/docker/engine $(PYTEST) -m 'not slow' tests/postgres
+	echo "PostgreSQL in a container, and the image:"
+	PGLOCK_TEST_SERVER=docker tests/docker/engine \
+	    $(PYTEST) -n 2 --dist loadgroup -m 'not slow' tests/docker tests/postgres
 
 test-matrix: $(VENV)/.dev servers ## Run the tests of the SQL on PostgreSQL 12 to 18, or VERSIONS='12 18'
 	for version in $(VERSIONS); do \

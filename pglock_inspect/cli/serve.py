@@ -54,7 +54,13 @@ def serve(
     *,
     listen: Annotated[
         Address | None,
-        Option(click_type=Listen(), metavar="ADDRESS:PORT", help="Listen there [127.0.0.1:10187]."),
+        Option(
+            click_type=Listen(),
+            metavar="ADDRESS:PORT",
+            envvar="PGLOCK_LISTEN",
+            show_envvar=False,
+            help="Listen there [$PGLOCK_LISTEN, 127.0.0.1:10187].",
+        ),
     ] = None,
     interval: Annotated[
         float | None,

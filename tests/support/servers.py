@@ -24,6 +24,8 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from testcontainers.community.postgres import PostgresContainer
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 SETTINGS: Mapping[str, str | int] = {"max_prepared_transactions": 20}
@@ -74,18 +76,22 @@ def bindir() -> Path:
     return find_bindir()
 
 
+def postgres_container() -> PostgresContainer:
+    """A context manager: PostgreSQL in a container, where everybody is trusted."""
+    from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415 -- slow
+
+    settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    image = PostgresContainer(f"postgres:{_IMAGE_VERSION}", username="postgres", dbname="postgres")
+    return image.with_env("POSTGRES_HOST_AUTH_METHOD", "trust").with_command(f"postgres {settings}")
+
+
 @contextmanager
 def shared_server() -> Iterator[Server]:
     """The one server that tests share."""
     if YOURS:
         yield GivenServer(YOURS)
     elif IN_DOCKER:
-        from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415 -- slow
-
-        settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
-        image = PostgresContainer(f"postgres:{_IMAGE_VERSION}", username="postgres", dbname="postgres")
-        trusting = image.with_env("POSTGRES_HOST_AUTH_METHOD", "trust")
-        with trusting.with_command(f"postgres {settings}") as container:
+        with postgres_container() as container:
             yield GivenServer(container.get_connection_url(driver=None))
     else:
         with TemporaryServer(bindir=bindir(), settings=SETTINGS) as server:
