@@ -151,7 +151,7 @@ def _teller(
     server: uvicorn.Server, tell: Callable[[str], None]
 ) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
     """Return what tells of errors that nobody handled: not the same again and again, and not at the end."""
-    told = None
+    told = ""
 
     def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         nonlocal told
