@@ -89,11 +89,16 @@ class BaseLock:
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"a lock's name is a str, not {type(name).__name__}")
+        for option in options.keys() - Options.__annotations__.keys():  # a misspelt scheme is another lock
+            raise TypeError(f"there is no option {option}: choose of {', '.join(Options.__annotations__)}")
+        wait = options.get("wait", _AT_ONCE)
+        if not isinstance(wait, timedelta):
+            raise TypeError(f"wait is a timedelta, not {type(wait).__name__}")
         self.name = name
         self._level_type = TransactionLevel if transaction else SessionLevel
         self._key = key
         self._options = options
-        self._wait = max(_AT_ONCE, options.get("wait", _AT_ONCE))
+        self._wait = max(_AT_ONCE, wait)
         self._conninfo = conn if isinstance(conn, str) else None
         self._lease = lease if isinstance(conn, str) else None
         if isinstance(conn, self._kind):

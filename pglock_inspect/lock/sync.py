@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from inspect import GEN_CLOSED, getgeneratorstate, iscoroutine
+from inspect import GEN_CLOSED, getgeneratorstate, iscoroutine, isgenerator
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import ref
@@ -121,7 +121,9 @@ def run_with_xact_lock(
 
 def _run(lock: Lock, job: Callable[[], object]) -> bool:
     with lock:
-        if lock and iscoroutine(result := job()):
+        result = job() if lock else None
+        if iscoroutine(result) or isgenerator(result):
             result.close()
-            raise TypeError(f"the job of {lock.name!r} is a coroutine function: use arun_with_lock()")
+            kind = "coroutine function: use arun_with_lock()" if iscoroutine(result) else "generator function"
+            raise TypeError(f"the job of {lock.name!r} has not run, since it is a {kind}")
     return lock.granted

@@ -543,3 +543,20 @@ class TestWrongArguments:
 
         with psycopg.connect(dsn) as conn, pytest.raises(TypeError, match=r"use arun_with_lock\(\)"):
             run_with_lock(conn, JOB, job)
+
+    def test_a_generator_function_for_a_job(self, dsn: str) -> None:
+        def job() -> Iterator[None]:
+            yield
+
+        with psycopg.connect(dsn) as conn, pytest.raises(TypeError, match="has not run, since it is a generator"):
+            run_with_lock(conn, JOB, job)
+
+    def test_an_option_that_there_is_not(self, side: Side, conn: Conn) -> None:
+        misspelt: Any = {"schema": "hashtextextended"}
+        with pytest.raises(TypeError, match="there is no option schema: choose of scheme, "):
+            side.run(conn, JOB, **misspelt)
+
+    @pytest.mark.parametrize("wait", [None, 5, 0.5, "5s"])
+    def test_a_wait_that_is_no_timedelta(self, side: Side, conn: Conn, wait: Any) -> None:  # noqa: ANN401
+        with pytest.raises(TypeError, match="wait is a timedelta, not "):
+            side.run(conn, JOB, wait=wait)
