@@ -548,7 +548,7 @@ class TestWrongArguments:
         def job() -> Iterator[None]:
             yield
 
-        with psycopg.connect(dsn) as conn, pytest.raises(TypeError, match="has not run, since it is a generator"):
+        with psycopg.connect(dsn) as conn, pytest.raises(TypeError, match="since it is a generator function"):
             run_with_lock(conn, JOB, job)
 
     def test_an_option_that_there_is_not(self, side: Side, conn: Conn) -> None:
