@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -16,7 +17,7 @@ from pglock_inspect.postgres import where
 from pglock_inspect.watch import Watcher, pause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pglock_inspect.cli.options import Access
     from pglock_inspect.config import Settings, Target
@@ -125,14 +126,34 @@ class Watchers:
             thread.join()
         return [reports[watcher] for watcher in self._watchers]
 
-    def polls(self, interval: float) -> Iterator[list[Report]]:
-        """Yield polls, ``interval`` seconds apart, forever; more seldom while no server answers."""
-        failures = 0
+    def polls(self, interval: float, lasting: float = math.inf) -> Iterator[list[Report]]:
+        """Yield polls, ``interval`` seconds apart; more seldom while no server answers.
+
+        The last one comes when they went on for ``lasting`` seconds.
+        """
+        failures, end = 0, time.monotonic() + lasting
         while True:
             reports = self.poll()
             yield reports
+            left = end - time.monotonic()
+            if left <= 0:
+                return
             failures = failures + 1 if all(report.error for report in reports) else 0
-            time.sleep(pause(interval, failures, random()))  # noqa: S311 - a jitter
+            time.sleep(min(pause(interval, failures, random()), left))  # noqa: S311 - a jitter
+
+
+def telling(polls: Iterable[Sequence[Report]]) -> Iterator[Sequence[Report]]:
+    """Yield the polls; say on stderr when a server can no longer be read, once for each reason.
+
+    A table says so itself, in its place.
+    """
+    told: dict[str, str | None] = {}
+    for reports in polls:
+        for report in reports:
+            if report.error is not None and told.get(report.target) != report.error:
+                talk(report.error)
+            told[report.target] = report.error
+        yield reports
 
 
 def watcher_of(

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # In the order of the help. A command is a module of this package with an `app`: a Typer app of one function.
-COMMANDS = ("top", "ls", "check", "why", "kill", "run", "serve", "doctor", "key", "identify", "init", "demo")
+COMMANDS = (
+    *("top", "ls", "check", "why", "kill", "run", "serve", "record", "doctor", "key", "identify", "init"),
+    "demo",
+)
 
 _COMPLETION = "_PGLOCK_INSPECT_COMPLETE"
 

@@ -17,6 +17,8 @@ from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import Access, Duration, connection_options, several, several_jobs
 from pglock_inspect.cli.output import talk, write
 from pglock_inspect.cli.overrides import Override, override, parse_override
+from pglock_inspect.cli.replay import AtOption, ReplayOption, check_names, replay_of
+from pglock_inspect.config import Settings
 from pglock_inspect.errors import BadStateFile
 from pglock_inspect.model import RuleSettings
 from pglock_inspect.present.expectations import Expectations
@@ -27,6 +29,7 @@ from pglock_inspect.present.verdict import doubt, judge, worst
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pglock_inspect.cli.replay import Replay
     from pglock_inspect.model import Finding, Report
     from pglock_inspect.present.verdict import Verdict
     from pglock_inspect.state_file import StateFile
@@ -86,6 +89,8 @@ def check(
         Path | None, Option(metavar="FILE", help="Carry what was observed from one run to the next.")
     ] = None,
     format_name: Annotated[FormatName, Option("--format")] = "text",
+    replay: ReplayOption = None,
+    at: AtOption = None,
 ) -> ExitCode:
     """Judge the locks of one poll.
 
@@ -95,20 +100,28 @@ def check(
     expected = Expectations(tuple(held), tuple(free), no_locks)
     if within is not None and expected == Expectations():
         raise click.UsageError("--within is for --must-be-held, --must-be-free and --no-locks: give one")
-    configured = settings_of(access)
+    if replay and (overrides or any(given is not None for given in (max_held, max_wait, within, state_file))):
+        raise click.UsageError(
+            "what was recorded was judged in its time: --max-held, --max-wait, --severity, --within and "
+            "--state-file are not for --replay"
+        )
+    past = replay_of(access, replay, at)
+    configured = Settings() if past else settings_of(access)
     settings = configured.with_limits(jobs=[*held, *free])
     settings = settings.with_limits(jobs=jobs, max_held=max_held, max_wait=max_wait)
-    made_up = [job.name for job in settings.jobs[len(configured.jobs) :]]  # from the command line
+    made_up = [] if past else [job.name for job in settings.jobs[len(configured.jobs) :]]  # by its name alone
     settings = replace(settings, rules=override(settings.rules, overrides))
     file = _open(state_file) if state_file else None
     observed = file.load() if file else {}
-    with Watchers(access, settings, observed) as watchers:
-        reports = _look(watchers, expected, within or 0.0)
+    with past or Watchers(access, settings, observed) as source:
+        reports = _look(source, expected, within or 0.0)
+    if past:
+        check_names(reports, [*jobs, *held, *free])
     selection = Selection(jobs=frozenset(jobs))
     verdicts = [
         judge(selection.of(report), jobs, [*_unmet(expected, report, settings.rules)]) for report in reports
     ]
-    unsaved = _save(file, watchers) if file else None
+    unsaved = _save(file, source) if file and isinstance(source, Watchers) else None
     if unsaved is not None:
         verdicts = [doubt(verdict, unsaved) for verdict in verdicts]
     shown = cast("Format", import_module(f"pglock_inspect.present.{_MODULES.get(format_name, format_name)}"))
@@ -125,11 +138,11 @@ def _open(path: Path) -> StateFile:
     return StateFile(path)
 
 
-def _look(watchers: Watchers, expected: Expectations, within: float) -> list[Report]:
+def _look(source: Watchers | Replay, expected: Expectations, within: float) -> list[Report]:
     """Return the first poll that is as expected, or the one ``within`` seconds from now."""
     end = time.monotonic() + within
     while True:
-        reports = watchers.poll()
+        reports = source.poll()
         left = end - time.monotonic()
         if left <= 0 or all(map(expected.met, reports)):
             return reports

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast, get_args
 
 from typer import Option
 
-from pglock_inspect.cli.access import Watchers, settings_of
+from pglock_inspect.cli.access import Watchers, settings_of, telling
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import (
@@ -20,12 +20,13 @@ from pglock_inspect.cli.options import (
     several_jobs,
 )
 from pglock_inspect.cli.output import stdout_paper, talk, write
+from pglock_inspect.cli.replay import AtOption, ReplayOption, replay_of
+from pglock_inspect.config import Settings
 from pglock_inspect.present.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pglock_inspect.config import Settings
     from pglock_inspect.model import Report
     from pglock_inspect.present.paper import Paper
 
@@ -68,22 +69,30 @@ def ls(
             help="With this pause [2s, or as configured]; implies --watch.",
         ),
     ] = None,
+    replay: ReplayOption = None,
+    at: AtOption = None,
 ) -> ExitCode:
     """Show which job holds which advisory lock, since when, and who waits.
 
-    --format jsonl writes one lock per line, with --watch one report per line.
+    --format jsonl writes one lock per line, with --watch one report per line. --watch --replay shows all that
+    was recorded from --at on, with no pause unless --every tells one.
     """
-    found = settings_of(access)
+    past = replay_of(access, replay, at)
+    found = Settings() if past else settings_of(access)  # a recording was named and judged in its time
     settings = found.with_limits(jobs=jobs)
     selection = Selection(frozenset(databases), frozenset(jobs), stale=stale, waiting=waiting)
     shown = cast("Format", import_module(f"pglock_inspect.present.{format_name}"))
-    with Watchers(access, settings) as watchers:
+    with past or Watchers(access, settings) as source:
         if watch or every is not None:
-            polls = watchers.polls(every or settings.interval)
-            _watch(polls if format_name == "table" else _telling(polls), selection, shown)
-        reports = watchers.poll()
+            polls = source.polls(every or (0.0 if past else settings.interval))
+            _watch(polls if format_name == "table" else telling(polls), selection, shown)
+            return ExitCode.OK
+        reports = source.poll()
     write(shown.once([selection.of(report) for report in reports], stdout_paper()))
-    return _conclude(reports, jobs, found)
+    configured = {job.name for job in found.jobs}
+    if past:
+        configured |= {state.job.name for report in reports for state in report.jobs}
+    return _conclude(reports, jobs, configured)
 
 
 def _watch(polls: Iterable[Sequence[Report]], selection: Selection, shown: Format) -> None:
@@ -92,21 +101,7 @@ def _watch(polls: Iterable[Sequence[Report]], selection: Selection, shown: Forma
         write(text)
 
 
-def _telling(polls: Iterable[Sequence[Report]]) -> Iterator[Sequence[Report]]:
-    """Yield the polls; say on stderr when a server can no longer be read, once for each reason.
-
-    A table says so itself, in its place.
-    """
-    told: dict[str, str | None] = {}
-    for reports in polls:
-        for report in reports:
-            if report.error is not None and told.get(report.target) != report.error:
-                talk(report.error)
-            told[report.target] = report.error
-        yield reports
-
-
-def _conclude(reports: Sequence[Report], jobs: Sequence[str], found: Settings) -> ExitCode:
+def _conclude(reports: Sequence[Report], jobs: Sequence[str], configured: set[str]) -> ExitCode:
     """Say on stderr what could not be seen."""
     code = ExitCode.OK
     for report in reports:
@@ -114,8 +109,7 @@ def _conclude(reports: Sequence[Report], jobs: Sequence[str], found: Settings) -
             talk(report.error)
             code = ExitCode.UNKNOWN
     if code is ExitCode.OK:
-        known = {job.name for job in found.jobs}
-        known |= {lock.name.text for report in reports for lock in report.locks if lock.name}
+        known = configured | {lock.name.text for report in reports for lock in report.locks if lock.name}
         for job in jobs:
             if job not in known:
                 talk(_unknown_job(job, known))

@@ -11,6 +11,8 @@ from pglock_inspect.cli.commands import DashedArguments, command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import Access, configured, connection_options
 from pglock_inspect.cli.output import stdout_paper, talk, write
+from pglock_inspect.cli.replay import AtOption, ReplayOption, replay_of
+from pglock_inspect.config import Settings
 from pglock_inspect.present import why as present
 from pglock_inspect.present.account import account_of_free, accounts
 from pglock_inspect.present.meaning import free_places, locks_meant, names_job
@@ -30,21 +32,24 @@ def why(
         str, Argument(metavar="JOB|KEY|pid:N", autocompletion=configured("jobs"), show_default=False)
     ],
     format_name: Annotated[Literal["text", "json"], Option("--format")] = "text",
+    replay: ReplayOption = None,
+    at: AtOption = None,
 ) -> ExitCode:
     """Tell who holds a lock, since when and how we know, who waits, and what to do.
 
     KEY is N, A,B or classid/objid/objsubid; a bare number is a pid where a process of that number holds or
     waits for a lock.
     """
-    settings = settings_of(access)
+    past = replay_of(access, replay, at)
+    settings = Settings() if past else settings_of(access)  # a recording was named and judged in its time
     job = what if names_job(what) else None
-    configured = any(known.name == job for known in settings.jobs)
+    configured = past is not None or any(known.name == job for known in settings.jobs)
     if job:
         settings = settings.with_limits(jobs=(job,))
     told: list[tuple[str, list[Account]]] = []
     code = ExitCode.OK
-    with Watchers(access, settings) as watchers:
-        reports = watchers.poll()
+    with past or Watchers(access, settings) as source:
+        reports = source.poll()
     for report in reports:
         if report.error is not None:
             talk(report.error)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pglock_inspect.findings import words
 from pglock_inspect.findings.overdue import look_at
-from pglock_inspect.model import Finding
+from pglock_inspect.model import Finding, Job
 from pglock_inspect.present.selection import Selection
 
 if TYPE_CHECKING:
@@ -53,14 +53,15 @@ def _holds(report: Report, name: str) -> list[Lock]:
 
 def _not_held(report: Report, name: str) -> Finding:
     states = [state for state in report.jobs if state.job.name == name]
+    job = states[0].job if states else Job(name)  # a recording may know it by a lock alone
     return Finding(
         rule="must-be-held",
         severity="critical",
         summary=f"{name} must be held, and nobody holds it",
         evidence=f"held by nobody, waited for by {sum(state.waiters for state in states)}",
-        suggestion=look_at(states[0].job),
+        suggestion=look_at(job),
         job=name,
-        database=states[0].job.database,
+        database=job.database,
     )
 
 

@@ -6,6 +6,7 @@ import gzip
 import os
 import stat
 import zlib
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +33,7 @@ from pglock_inspect.model import (
     Sighting,
     Tally,
     Totals,
+    to_instant,
 )
 from pglock_inspect.present import csv, github, json, jsonl, junit, nagios, prometheus, table, why
 from pglock_inspect.present.account import accounts
@@ -42,13 +44,14 @@ from pglock_inspect.present.verdict import judge
 from pglock_inspect.recording import Recorder, Recording
 from pglock_inspect.recording.line import line_of, read_line
 from pglock_inspect.recording.member import Kind, pack
+from pglock_inspect.recording.moment import parse_moment
 from pglock_inspect.recording.parts import parts_of, report_of
 from pglock_inspect.recording.scan import HEADING
 from tests.support.any_reports import failures, reports
 from tests.support.reports import HOLDER, NOW, PREPARED, SESSION, STALE, UNREACHABLE, WAITER, ago, make_report
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pglock_inspect.model import Severity
@@ -450,3 +453,80 @@ def test_the_next_finding_is_one_that_was_not_there_before(path: Path) -> None:
         assert after(0, "critical") == [1, 5, 6]
         assert recording.next_finding(9) is None
         assert [recording.previous_finding(index) for index in (9, 6, 5, 1)] == [6, 5, 1, None]
+
+
+# --- Times as people write them -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def night(path: Path) -> Iterator[Recording]:
+    """From 23:59:50.5 to 00:00:20.5, a poll every second."""
+    start = to_instant(datetime(2026, 11, 30, 23, 59, 50, 500_000, UTC))
+    record(path, *([replace(BUSY, taken_at=Instant(start + second * 1_000_000))] for second in range(31)))
+    with Recording.open(path) as recording:
+        yield recording
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [
+        ("23:59:50", 0),  # as it is shown
+        ("23:59:51", 0),
+        ("23:59:51.5", 1),
+        ("00:00", 9),
+        (" 00:00:20 ", 29),
+        ("00:00:20.5", 30),
+        ("00:00:21", 30),
+        ("2026-12-01", 9),
+        ("2026-12-01T00:00:05", 14),
+        ("2026-12-01 01:00:05+01:00", 14),
+        ("20261201T000005Z", 14),
+        ("+0s", 0),
+        ("+10s", 10),
+        ("-0s", 30),
+        ("-2.5s", 27),
+        ("-30s", 0),
+    ],
+)
+def test_a_time_means_the_last_poll_by_then(night: Recording, text: str, index: int) -> None:
+    assert night.index_at(parse_moment(text, night)) == index
+
+
+@pytest.mark.parametrize(
+    "text", ["23:59:49", "00:01", "+32s", "-31s", "2001-01-01", "9999-12-31", "0001-01-01"]
+)
+def test_a_time_that_it_does_not_reach(night: Recording, text: str) -> None:
+    with pytest.raises(BadRecording) as told:
+        parse_moment(text, night)
+    assert str(told.value) == (
+        f"{night.path} does not reach {text}: it is from 2026-11-30 23:59:50 to 2026-12-01 00:00:20 UTC"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "noon", "5m", "+5", "-", "25:00", "1:00", "+1h\n\x1b[2J", "2026-11-31", "1764547200"]
+)
+def test_what_is_no_time(night: Recording, text: str) -> None:
+    with pytest.raises(BadRecording, match="is no time: write 14:03, ") as told:
+        parse_moment(text, night)
+    assert str(told.value).isprintable()
+
+
+# --- What a later version has to read -----------------------------------------------------------------
+
+
+def test_a_recording_of_the_first_version_stays_readable() -> None:
+    line = (
+        b'{"whole":[{"target":"db","taken_at":1000000000,"server":{"version":"16.4","version_num":160004,'
+        b'"database":"app"},"error":null,"failure":null,"failing_since":null,"read_at":1000000000,'
+        b'"poll_seconds":0.5,"counters":{},"lock_table_rows":3,"totals":{"app":{"held":2}},'
+        b'"databases":{"5":{"oid":5,"name":"app"}},"chain":[],"findings":[],"jobs":[],"groups":[],'
+        b'"locks":[{"lock":{"key":[0,7,1],"database":"app","name":null,"mode":"ExclusiveLock","granted":true,'
+        b'"scope":null,"pid":42,"session":{"pid":42},"prepared":null,"held":null,"waited_seconds":null,'
+        b'"max_held":60.0},"keys":[[0,7,1],[0,8,1]],'
+        b'"held":{"seconds":998000000,"at_least":1.5,"at_most":null,"evidence":"observed"}}]}]}'
+    )
+    (report,) = map(report_of, read_line(line, []))
+    assert [(lock.key.value, lock.pid) for lock in report.locks] == [(7, 42), (8, 42)]
+    assert report.locks[0].held == Held(2.0, 1.5, None, "observed")
+    assert (report.target, report.totals["app"]) == ("db", Totals(2))
