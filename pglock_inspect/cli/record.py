@@ -45,8 +45,8 @@ def record(
     recorded = seen = 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Watchers(access, settings) as watchers, Recorder(file, queries=expose_queries) as recorder:
-        talk(f"recording to {file}")
         try:
+            talk(f"recording to {file}")
             polls = watchers.polls(every or settings.interval, math.inf if lasting is None else lasting)
             for reports in telling(polls):
                 recorder.write(reports)

@@ -41,7 +41,7 @@ class Replay:
     def __init__(self, recording: Recording, start: int, targets: tuple[str, ...]) -> None:
         self._recording = recording
         self._start = start
-        self._targets = () if "all" in targets else targets
+        self._targets = () if "all" in targets else tuple(dict.fromkeys(targets))
 
     def __enter__(self) -> Self:
         return self
@@ -63,13 +63,16 @@ class Replay:
             yield self._reports(number)
 
     def _reports(self, number: int) -> list[Report]:
-        reports = {report.target: report for report in self._recording.poll(number)}
+        poll = self._recording.poll(number)
+        there = [report.target for report in poll]
         for name in self._targets:
-            if name not in reports:
+            if name not in there:
                 raise BadRecording(
-                    f"there is no target {name!r} in {self._recording.path}: it has {', '.join(reports)}"
+                    f"there is no target {name!r} in {self._recording.path}: it has {', '.join(there)}"
                 )
-        return [reports[name] for name in dict.fromkeys(self._targets or reports)]
+        if not self._targets:
+            return [*poll]
+        return [report for name in self._targets for report in poll if report.target == name]
 
 
 def replay_of(access: Access, file: Path | None, at: str | None) -> Replay | None:

@@ -66,8 +66,11 @@ class Recorder:
     def write(self, reports: Sequence[Report]) -> None:
         """Add a poll: a report per target. Raises `BadRecording` where it cannot be written."""
         poll = [parts_of(report, queries=self._queries) for report in reports]
-        whole = self._before is None or self._changes >= _WHOLE_EVERY - 1
-        line = line_of(poll, None if whole else self._before)
+        before = self._before
+        if before is not None and (len(before) != len(poll) or self._changes >= _WHOLE_EVERY - 1):
+            before = None
+        whole = before is None
+        line = line_of(poll, before)
         news = max(map(self._news, reports), key=rank)
         at = max(report.taken_at for report in reports)
         self._append(pack(line, Kind.WHOLE if whole else Kind.CHANGES, at, news))

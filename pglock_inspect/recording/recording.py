@@ -12,7 +12,7 @@ from pglock_inspect.model import Instant
 from pglock_inspect.recording.line import read_line
 from pglock_inspect.recording.member import Kind, unpack
 from pglock_inspect.recording.parts import report_of
-from pglock_inspect.recording.scan import rank, scan
+from pglock_inspect.recording.scan import NOTHING, rank, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +36,7 @@ class Recording:
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file = file
         self.path = path
+        self._index = NOTHING
         self._read: tuple[int, list[Parts]] = (-1, [])
         self.refresh()
 
@@ -75,7 +76,7 @@ class Recording:
         """Take in what was written since. Raises `BadRecording`."""
         try:
             size = os.fstat(self._file.fileno()).st_size
-            self._index = scan(self._file, size, self.path)
+            self._index = scan(self._file, size, self.path, self._index)
         except OSError as error:
             raise _unreadable(self.path, error) from None
         damage = f"{self.path} is damaged at byte {self._index.end}: what follows is not shown"

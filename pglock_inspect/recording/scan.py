@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from itertools import accumulate
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from msgspec import DecodeError
@@ -14,8 +13,6 @@ from pglock_inspect.model import SEVERITIES, Instant
 from pglock_inspect.recording.member import BEGINNING, HEADER_SIZE, Kind, pack, read_header, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pglock_inspect.model import Severity
     from pglock_inspect.recording.member import Header
 
@@ -35,8 +32,8 @@ class Index(NamedTuple):
     something else that nothing can be told of (``damaged``).
     """
 
-    starts: Sequence[int]
-    times: Sequence[int]
+    starts: array[int]
+    times: array[int]
     kinds: bytes
     news: bytes
     end: int
@@ -44,33 +41,27 @@ class Index(NamedTuple):
     damaged: bool = False
 
 
-def scan(file: BinaryIO, size: int, name: object) -> Index:
-    """Return the index of a recording of ``size`` bytes.
+NOTHING = Index(array("Q"), array("q"), b"", b"", 0)
+"""What is known of a recording before anybody looked at it."""
+
+
+def scan(file: BinaryIO, size: int, name: object, known: Index = NOTHING) -> Index:
+    """Return the index of a recording of ``size`` bytes, of which ``known`` is the beginning.
 
     Raises `BadRecording`, which calls it by ``name``, for a file that is none or of a newer version; OSError.
     """
-    starts, times, kinds, news = array("Q"), array("q"), bytearray(), bytearray()
-    end = _heading(file, name)
-    while end:
-        header = _header(file, end, size)
-        if header is None:
-            break
+    starts, times = array("Q", known.starts), array("q", known.times)
+    kinds, news = bytearray(known.kinds), bytearray(known.news)
+    end = known.end or _heading(file, name)
+    while end and (header := _header(file, end, size)):
         if header.kind is not Kind.HEADING:
             starts.append(end)
-            times.append(header.at)
+            times.append(max(header.at, times[-1]) if times else header.at)
             kinds.append(header.kind)
             news.append(rank(header.news))
         end += header.size
     cut = end < size and _is_cut(file, end, size)
-    return Index(
-        starts,
-        array("q", accumulate(times, max)),
-        bytes(kinds),
-        bytes(news),
-        end,
-        cut,
-        end < size and not cut,
-    )
+    return Index(starts, times, bytes(kinds), bytes(news), end, cut, end < size and not cut)
 
 
 def rank(severity: Severity | None) -> int:

@@ -149,7 +149,7 @@ def good(path: Path) -> int:
 
 
 @given(st.lists(st.tuples(ANY, ANY), min_size=1, max_size=3))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_any_report_is_shown_as_it_was(polls: list[tuple[Report, Report]]) -> None:
     for poll, read in zip(polls, written_and_read(polls), strict=True):
         assert [*map(shown, read)] == [*map(shown, poll)]
@@ -388,6 +388,16 @@ def test_any_poll_can_be_read_in_any_order(path: Path) -> None:
             assert recording.index_at(ago(-seconds)) == index
         with pytest.raises(IndexError):
             recording.poll(250)
+
+
+def test_the_number_of_targets_may_change(path: Path) -> None:
+    record(path, [BUSY], [BUSY, UNREACHABLE], [UNREACHABLE])
+    with Recording.open(path) as recording:
+        assert [[report.target for report in poll] for poll in recording] == [
+            [BUSY.target],
+            [BUSY.target, UNREACHABLE.target],
+            [UNREACHABLE.target],
+        ]
 
 
 def test_no_poll_is_decompressed_to_find_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
