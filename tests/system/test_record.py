@@ -9,11 +9,17 @@ from subprocess import run
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
+from pglock_inspect.config import load_settings
+from pglock_inspect.demo.server import TemporaryServer
+from pglock_inspect.demo.workload import CONFIGURATION, SERVER_SETTINGS, Workload
 from pglock_inspect.errors import BadRecording
 from pglock_inspect.model import to_datetime
-from pglock_inspect.recording import Recording
+from pglock_inspect.recording import Recorder, Recording
+from pglock_inspect.watch import Watcher
 from tests.support.command import COMMAND, Pglock
+from tests.support.presented import presented
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -21,10 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import CompletedProcess
 
+    from pglock_inspect.model import Lock
     from tests.support.servers import Connect
 
 ONE_POLL = ("--for", "0s")
-CONFIGURATION = """
+JOBS = """
 [[jobs]]
 name = "send_daily_digest"
 max_held = "1ms"
@@ -66,7 +73,7 @@ def document(done: CompletedProcess[str]) -> Any:  # noqa: ANN401
 def test_what_was_held_is_told_when_nobody_holds_it_any_more(
     pglock: Pglock, later: Pglock, connect: Connect, file: Path
 ) -> None:
-    pglock.directory.joinpath("pglock-inspect.toml").write_text(CONFIGURATION)
+    pglock.directory.joinpath("pglock-inspect.toml").write_text(JOBS)
     holder, waiter = connect("worker-3"), connect("worker-1")
     holder.execute("SELECT pg_advisory_lock(hashtext('send_daily_digest'))")
     waiter.pgconn.send_query(b"SELECT pg_advisory_lock(hashtext('send_daily_digest'))")
@@ -101,6 +108,35 @@ def test_what_was_held_is_told_when_nobody_holds_it_any_more(
     assert "is free" in later("why", "send_daily_digest", *past).stdout
     lines = later("ls", *past, "--at", "+0s", "--watch", "--format", "json").stdout.splitlines()
     assert [len(json.loads(line)["locks"]) for line in lines] == [2] * count + [0]
+
+
+def test_every_kind_of_trouble_is_shown_as_it_was(file: Path) -> None:
+    settings = load_settings(config=CONFIGURATION, environ={}, cwd=CONFIGURATION.parent)
+    server = TemporaryServer(settings=SERVER_SETTINGS)
+    with server, Workload(server) as workload, Watcher(workload.dsn(), settings) as watcher:
+        reports = [workload.wait(watcher), *(watcher.poll() for _ in range(5))]
+    with Recorder(file, queries=True) as recorder:
+        for report in reports:
+            recorder.write([report])
+    with Recording.open(file) as recording:
+        for (read,), report in zip(recording, reports, strict=True):
+            assert presented(read) == presented(report)
+            assert {finding.rule for finding in read.findings} > {"stale", "waiting-long", "holder-blocked"}
+            assert read.locks == tuple(map(without_xmin_age, report.locks))
+            for part in (
+                "server",
+                "jobs",
+                "totals",
+                "databases",
+                "counters",
+                "lock_table_rows",
+                "poll_seconds",
+            ):
+                assert getattr(read, part) == getattr(report, part), part
+
+
+def without_xmin_age(lock: Lock) -> Lock:
+    return replace(lock, session=lock.session and replace(lock.session, xmin_age=None))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

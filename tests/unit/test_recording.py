@@ -35,12 +35,8 @@ from pglock_inspect.model import (
     Totals,
     to_instant,
 )
-from pglock_inspect.present import csv, github, json, jsonl, junit, nagios, prometheus, table, why
-from pglock_inspect.present.account import accounts
 from pglock_inspect.present.evidence import findings_of
-from pglock_inspect.present.paper import Paper
 from pglock_inspect.present.selection import Selection
-from pglock_inspect.present.verdict import judge
 from pglock_inspect.recording import Recorder, Recording
 from pglock_inspect.recording.line import line_of, read_line
 from pglock_inspect.recording.member import Kind, pack
@@ -48,6 +44,7 @@ from pglock_inspect.recording.moment import parse_moment
 from pglock_inspect.recording.parts import parts_of, report_of
 from pglock_inspect.recording.scan import HEADING
 from tests.support.any_reports import failures, reports
+from tests.support.presented import presented
 from tests.support.reports import HOLDER, NOW, PREPARED, SESSION, STALE, UNREACHABLE, WAITER, ago, make_report
 
 if TYPE_CHECKING:
@@ -100,18 +97,6 @@ def later(report: Report, seconds: float) -> Report:
     return replace(report, taken_at=now, read_at=now, list_locks=lambda _: tuple(locks))
 
 
-def shown(report: Report) -> list[str | bytes]:
-    """All that presenters make of a report."""
-    verdict = judge(report)
-    told = accounts(report, [(lock.database, lock.key) for lock in report.locks])
-    return [
-        *(form.once([report], Paper()) for form in (table, json, jsonl, csv)),
-        *(form.judged([verdict]) for form in (nagios, json, junit, github, prometheus)),
-        why.as_text([("here", told)], Paper()),
-        why.as_json([("here", told)]),
-    ]
-
-
 def written_and_read(polls: Sequence[Sequence[Report]], *, queries: bool = True) -> list[list[Report]]:
     """Polls through their lines, each as what changed since the one before it."""
     before, read = None, []
@@ -152,7 +137,7 @@ def good(path: Path) -> int:
 @settings(deadline=None, max_examples=50)
 def test_any_report_is_shown_as_it_was(polls: list[tuple[Report, Report]]) -> None:
     for poll, read in zip(polls, written_and_read(polls), strict=True):
-        assert [*map(shown, read)] == [*map(shown, poll)]
+        assert [*map(presented, read)] == [*map(presented, poll)]
 
 
 def test_nothing_of_a_report_is_lost() -> None:
