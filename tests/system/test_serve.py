@@ -273,7 +273,7 @@ def test_a_port_that_is_taken(exporter: Exporter, pglock: Pglock) -> None:
             ["--tls-cert", "nothing.pem"],
             "the certificate cannot be read (No such file or directory): correct",
         ),
-        (["--state-file", "/proc/nothing"], "/proc/nothing cannot be written"),
+        (["--listen", "127.0.0.1:0", "--state-file", "/proc/nothing"], "/proc/nothing cannot be written"),
         (["--dsn", "nonsense"], "--dsn: the connection string cannot be read"),
         (["--target", "prod"], "no targets are configured"),
     ],

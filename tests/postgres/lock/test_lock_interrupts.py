@@ -217,7 +217,7 @@ class TestACancelledTask:
             assert await run(conn, JOB, noop)
             turns += 1 + turns // 20  # a server that is far away takes thousands
         await conn.close()
-        assert turns > 10  # there was something to cancel
+        assert turns > 5  # there was something to cancel
 
     @both_kinds
     async def test_in_a_wait(self, dsn: str, janitor: Connection, connect: Connect, *, xact: bool) -> None:
