@@ -12,7 +12,7 @@ from typer import Argument, Option
 from pglock_inspect.cli.access import Watchers, settings_of, telling
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
-from pglock_inspect.cli.options import LEAST_INTERVAL, Access, Duration, connection_options
+from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
 from pglock_inspect.recording import Recorder
 
@@ -27,7 +27,10 @@ def record(
     file: Annotated[Path, Argument(metavar="FILE", show_default=False)],
     every: Annotated[
         float | None,
-        Option(click_type=Duration(LEAST_INTERVAL), help="Poll with this pause [2s, or as configured]."),
+        Option(
+            click_type=Duration(LEAST_INTERVAL, LONGEST_INTERVAL),
+            help="Poll with this pause [2s, or as configured].",
+        ),
     ] = None,
     lasting: Annotated[
         float | None,

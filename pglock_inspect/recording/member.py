@@ -12,19 +12,20 @@ from typing import NamedTuple
 
 from pglock_inspect.model import SEVERITIES, Instant, Severity
 
-_MAGIC = b"\x1f\x8b\x08\x04"  # deflate, with an extra field
-_OURS = b"PG"
 _UNKNOWN_SYSTEM = 255
 _GZIP = 31  # zlib's name for it
 _LEVEL = 6
 
-# Magic, time, flags, system, length of the extra field; its name and length; size, instant, kind, news.
-_HEADER = Layout("<4sIBBH 2sH IqBB")
+# Magic, time, flags, system, and the length of the extra field with the name and the length of ours.
+_BEGINNING = Layout("<4sIBBH2sH")
+_FIELD = Layout("<IqBB")  # size, instant, kind, rank of the news; then a checksum of them
+_CHECKSUM = Layout("<H")
 _TRAILER = Layout("<II")
-_FIELD = 14
-HEADER_SIZE = _HEADER.size
-BEGINNING = _HEADER.pack(_MAGIC, 0, 0, _UNKNOWN_SYSTEM, _FIELD + 4, _OURS, _FIELD, 0, 0, 0, 0)[:-_FIELD]
-"""What every member begins with."""
+
+_LENGTH = _FIELD.size + _CHECKSUM.size
+BEGINNING = _BEGINNING.pack(b"\x1f\x8b\x08\x04", 0, 0, _UNKNOWN_SYSTEM, _LENGTH + 4, b"PG", _LENGTH)
+"""What every member begins with: gzip with deflate, and an extra field of ours."""
+HEADER_SIZE = len(BEGINNING) + _LENGTH
 
 
 class Kind(IntEnum):
@@ -52,20 +53,23 @@ def pack(line: bytes, kind: Kind, at: Instant, news: Severity | None = None) -> 
     line += b"\n"
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     deflated = compressor.compress(line) + compressor.flush()
-    size = _HEADER.size + len(deflated) + _TRAILER.size
-    rank = 0 if news is None else SEVERITIES.index(news) + 1
-    field = (_OURS, _FIELD, size, at, kind, rank)
-    header = _HEADER.pack(_MAGIC, 0, 0, _UNKNOWN_SYSTEM, _FIELD + 4, *field)
-    return header + deflated + _TRAILER.pack(zlib.crc32(line), len(line) & 0xFFFFFFFF)
+    size = HEADER_SIZE + len(deflated) + _TRAILER.size
+    field = _FIELD.pack(size, at, kind, 0 if news is None else SEVERITIES.index(news) + 1)
+    return (
+        BEGINNING
+        + field
+        + _checksum(field)
+        + deflated
+        + _TRAILER.pack(zlib.crc32(line), len(line) & 0xFFFFFFFF)
+    )
 
 
 def read_header(content: bytes) -> Header | None:
     """Return the header that a member begins with, None where there is none."""
-    if len(content) < _HEADER.size or not content.startswith(BEGINNING):
+    field, checksum = content[len(BEGINNING) : HEADER_SIZE - 2], content[HEADER_SIZE - 2 : HEADER_SIZE]
+    if not content.startswith(BEGINNING) or checksum != _checksum(field):
         return None
-    *_, size, at, kind, rank = _HEADER.unpack_from(content)
-    if size <= _HEADER.size + _TRAILER.size or kind not in list(Kind) or rank > len(SEVERITIES):
-        return None
+    size, at, kind, rank = _FIELD.unpack(field)
     return Header(size, Instant(at), Kind(kind), SEVERITIES[rank - 1] if rank else None)
 
 
@@ -75,3 +79,7 @@ def unpack(member: bytes) -> bytes:
         return zlib.decompress(member, _GZIP)
     except zlib.error as error:
         raise ValueError(str(error)) from None
+
+
+def _checksum(field: bytes) -> bytes:
+    return _CHECKSUM.pack(zlib.crc32(field) & 0xFFFF)

@@ -37,7 +37,7 @@ class Recorder:
     def __init__(self, path: Path, *, queries: bool = False) -> None:
         self._path = path
         self._queries = queries
-        self._before: list[Parts] | None = None
+        self._before: list[Parts] = []
         self._changes = 0
         self._end = 0
         self._found: dict[str, _Found] = {}
@@ -66,11 +66,8 @@ class Recorder:
     def write(self, reports: Sequence[Report]) -> None:
         """Add a poll: a report per target. Raises `BadRecording` where it cannot be written."""
         poll = [parts_of(report, queries=self._queries) for report in reports]
-        before = self._before
-        if before is not None and (len(before) != len(poll) or self._changes >= _WHOLE_EVERY - 1):
-            before = None
-        whole = before is None
-        line = line_of(poll, before)
+        whole = len(self._before) != len(poll) or self._changes == _WHOLE_EVERY - 1
+        line = line_of(poll, None if whole else self._before)
         news = max(map(self._news, reports), key=rank)
         at = max(report.taken_at for report in reports)
         self._append(pack(line, Kind.WHOLE if whole else Kind.CHANGES, at, news))
@@ -92,8 +89,7 @@ class Recorder:
 
     def _prepare(self) -> None:
         """Find where to go on, behind the last whole poll, in a file that nobody else writes to."""
-        status = os.fstat(self._file)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
             raise BadRecording(f"{self._path} is not a file: name one that may be written")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,7 +98,7 @@ class Recorder:
         except OSError:  # a file system without locks
             pass
         with open(self._file, "rb", closefd=False) as file:
-            index = scan(file, status.st_size, self._path)
+            index = scan(file, os.fstat(self._file).st_size, self._path)
         if index.damaged:
             raise BadRecording(f"{self._path} is damaged at byte {index.end}: record to another file")
         try:

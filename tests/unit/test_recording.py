@@ -6,6 +6,7 @@ import gzip
 import os
 import stat
 import zlib
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -330,6 +331,25 @@ def test_damage_in_the_middle_is_told(path: Path) -> None:
         assert recording.problem == f"{path} is damaged at byte {start}: what follows is not shown"
     with pytest.raises(BadRecording, match=f"is damaged at byte {start}: record to another file"):
         Recorder(path)
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=200)
+def test_no_damage_shows_what_was_not_so(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "night.rec"
+    polls = [later(make_report(HOLDER), number) for number in range(4)]
+    record(path, *([poll] for poll in polls))
+    content = bytearray(path.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=3)):
+        content[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    with suppress(BadRecording), Recording.open(path) as recording:
+        for index in range(len(recording)):
+            with suppress(BadRecording):
+                (read,) = recording.poll(index)
+                assert read.locks == polls[index].locks
 
 
 def test_a_disk_that_is_full_leaves_what_was_recorded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,11 @@ def test_nobody_holds_what_must_be_held() -> None:
     assert finding.suggestion.endswith("pglock-inspect key send_daily_digest")
 
 
+def test_a_job_that_is_known_by_a_lock_alone_must_be_held_too() -> None:
+    (finding,) = Expectations(held=("send_daily_digest",)).unmet(make_report(WAITER))
+    assert finding.summary == "send_daily_digest must be held, and nobody holds it"
+
+
 def test_somebody_holds_what_must_be_free() -> None:
     (finding,) = Expectations(free=("send_daily_digest",)).unmet(HELD)
     assert (finding.rule, finding.severity, finding.pid) == ("must-be-free", "critical", 4711)
