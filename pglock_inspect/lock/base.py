@@ -59,7 +59,7 @@ class Options(TypedDict, total=False):
 
 
 class BaseLock:
-    """A lock; true if it was granted and is not known to be lost.
+    """A lock; true while it is held, as far as is known.
 
     `proven_at` is when the question was asked, by the clock `elapsed`, that the server last answered: held.
     """
@@ -113,7 +113,7 @@ class BaseLock:
             )
 
     def __bool__(self) -> bool:
-        return self.granted and self._lost is None
+        return self.granted and self._lost is None and self._level is not None
 
     def _enter(self) -> Flow:
         if self._level:

@@ -315,3 +315,13 @@ def test_a_standby_has_locks_of_its_own(side: Side, start_server: StartServer) -
             locked_by_hand(other, f"hashtext('{JOB}')"),
         ):
             assert side.run(conn, JOB) is False
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["a connection", "its own"])
+def test_a_lock_is_true_while_it_is_held(connect: Connect, dsn: str, *, own: bool) -> None:
+    lock = try_lock(dsn if own else connect(), JOB)
+    assert not lock
+    with lock:
+        assert lock
+    assert lock.granted
+    assert not lock
