@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import click
 from typer import Argument, Option
 
 from pglock_inspect.cli.access import settings_of, sources_of, watcher_of
+from pglock_inspect.cli.acting import act_on, poll, wait_for_result
 from pglock_inspect.cli.commands import DashedArguments, command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import Access, configured, connection_options
 from pglock_inspect.cli.output import talk, write
-from pglock_inspect.errors import ConfigError, Refused, ServerFailure
-from pglock_inspect.kill import (
-    Action,
-    account,
-    as_seen,
-    has_only_gone_on,
-    order_for_holder,
-    order_for_process,
-    refusal,
-    result,
-)
-from pglock_inspect.postgres.act import act
+from pglock_inspect.errors import ConfigError, Refused
+from pglock_inspect.kill import Action, account, order_for_holder, order_for_process
 from pglock_inspect.present.meaning import locks_meant, names_job, pid_meant
 from pglock_inspect.present.text import printable
 
 if TYPE_CHECKING:
-    from pglock_inspect.kill import Order, Result
+    from pglock_inspect.kill import Order
     from pglock_inspect.model import Report
     from pglock_inspect.watch import Watcher
-
-_LOOKS = 20  # at a session with the lock and never twice in one state, until it is taken to be at work
-_PATIENCE = 5.0  # seconds, for a session to do as it was told
-_PAUSE = 0.05
 
 app = command_app()
 
@@ -71,20 +57,13 @@ def kill(
     jobs = [subject] if names_job(subject) else []
     with watcher_of(source, settings.with_limits(jobs=jobs)) as watcher:
         try:
-            order = _order(_poll(watcher), subject, wanted)
+            order = _order(poll(watcher), subject, wanted)
             return _carry_out(watcher, order, yes=yes, dry_run=dry_run)
         except Refused as refused:
             if refused.instead:
                 write(printable(refused.instead))
             talk(str(refused))
             return ExitCode.WARNING
-
-
-def _poll(watcher: Watcher) -> Report:
-    report = watcher.poll()
-    if report.error is not None:
-        raise ServerFailure(report.error, report.failure or "other")
-    return report
 
 
 def _order(report: Report, subject: str, wanted: Action | None) -> Order:
@@ -99,11 +78,11 @@ def _carry_out(watcher: Watcher, order: Order, *, yes: bool, dry_run: bool) -> E
         talk(sentence)
     if not (yes or dry_run):
         _ask(order)
-    _act(watcher, order, persistent=yes or dry_run, dry=dry_run)
+    act_on(watcher, order, persistent=yes or dry_run, dry=dry_run)
     if dry_run:
         write(f"{order.sql};  -- was not run")
         return ExitCode.OK
-    outcome = _wait_for_result(watcher, order)
+    outcome = wait_for_result(watcher, order)
     write(printable(outcome.text))
     return ExitCode.OK if outcome.done else ExitCode.WARNING
 
@@ -113,27 +92,3 @@ def _ask(order: Order) -> None:
         raise Refused(f"nobody is there to be asked: --yes does it, --dry-run tells what ({order.sql})")
     if not click.confirm(f"{order.action.capitalize()} pid {order.pid}?", err=True):
         raise Refused("nothing was done")
-
-
-def _act(watcher: Watcher, order: Order, *, persistent: bool, dry: bool) -> None:
-    """Signal the process, ``persistent`` also one that is never twice in the same state. Raises `Refused`."""
-    assert watcher.reader
-    seen = act(watcher.reader, order, dry=dry)
-    for looks_left in reversed(range(_LOOKS)):
-        if not (persistent and has_only_gone_on(order, seen)):
-            break
-        order = as_seen(order, seen, at_work=not looks_left)
-        seen = act(watcher.reader, order, dry=dry)
-    if reason := refusal(order, seen):
-        raise Refused(reason)
-
-
-def _wait_for_result(watcher: Watcher, order: Order) -> Result:
-    give_up = time.monotonic() + _PATIENCE
-    while True:
-        assert watcher.reader
-        seen = act(watcher.reader, order, dry=True)
-        outcome = result(order, seen, _poll(watcher))
-        if outcome.settled or time.monotonic() >= give_up:
-            return outcome
-        time.sleep(_PAUSE)

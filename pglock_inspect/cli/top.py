@@ -15,6 +15,8 @@ from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access,
 from pglock_inspect.cli.output import talk
 
 if TYPE_CHECKING:
+    from pglock_inspect.model import Lock, Report
+    from pglock_inspect.top.acting import Action, Proposal, Propose
     from pglock_inspect.watch import Watcher
 
 app = command_app()
@@ -29,10 +31,13 @@ def top(
         float | None,
         Option(click_type=Duration(most=LONGEST_INTERVAL), help="Poll with this pause; + and - change it."),
     ] = None,
+    read_only: Annotated[
+        bool, Option("--read-only", help="Nothing can be cancelled or terminated from here.")
+    ] = False,
 ) -> int:
     """Watch which job holds which advisory lock, since when, and who waits.
 
-    Keys: arrows move, Enter shows all about a lock, / filters, ? tells the others, q quits.
+    Keys: arrows move, Enter shows all about a row, 1 to 5 are views, / filters, ? tells the others, q quits.
     """
     from pglock_inspect.top.terminal import is_usable  # noqa: PLC0415
 
@@ -47,10 +52,10 @@ def top(
     source, *others = sources_of(access, settings)
     if others:
         raise ConfigError("top shows one server: give one --target")
-    return show(watcher_of(source, settings), every or settings.interval)
+    return show(watcher_of(source, settings), every or settings.interval, read_only=read_only)
 
 
-def show(watcher: Watcher, interval: float) -> int:
+def show(watcher: Watcher, interval: float, *, read_only: bool = False) -> int:
     """Show what a watcher sees until the person quits; return the exit code.
 
     Raises `ServerFailure` where the first poll does not reach the server.
@@ -75,7 +80,8 @@ def show(watcher: Watcher, interval: float) -> int:
     gc.freeze()
     gc.enable()
     assert sys.__stderr__
-    app = TopApp(poller, watcher.target, look_of(sys.__stderr__.encoding), light=light)
+    propose = None if read_only else _propose_on(watcher)
+    app = TopApp(poller, watcher.target, look_of(sys.__stderr__.encoding), propose=propose, light=light)
     try:
         error = app.run()
     finally:
@@ -84,3 +90,12 @@ def show(watcher: Watcher, interval: float) -> int:
     if error:
         raise error
     return app.return_code or ExitCode.OK
+
+
+def _propose_on(watcher: Watcher) -> Propose:
+    def propose(report: Report, lock: Lock, action: Action) -> Proposal:
+        from pglock_inspect.cli.acting import proposer  # noqa: PLC0415 - most people only look
+
+        return proposer(watcher)(report, lock, action)
+
+    return propose

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pglock_inspect.durations import format_duration
 
@@ -35,13 +35,13 @@ _EVIDENCE: dict[Evidence, str] = {
 class Column(NamedTuple):
     """One column; it is shown where there is room for ``width`` cells, and takes up to ``most``.
 
-    ``cell`` gets a lock and the width.
+    ``cell`` gets what the row is about, which is a lock in this module, and the width.
     """
 
     title: str
     width: int
     most: int
-    cell: Callable[[Lock, int, Look], list[Span]]
+    cell: Callable[[Any, int, Look], list[Span]]
     right: bool = False
 
 
@@ -120,25 +120,25 @@ def _of_max(lock: Lock, width: int, look: Look) -> list[Span]:
 
 
 def _waiters(lock: Lock, _width: int, look: Look) -> list[Span]:
-    return [(str(lock.waiters), "info")] if lock.waiters else _nothing(look)
+    return [(str(lock.waiters), "info")] if lock.waiters else nothing(look)
 
 
 def _blocked_by(lock: Lock, _width: int, look: Look) -> list[Span]:
     behind = "" if lock.blocked_by else "behind "
     ahead = lock.blocked_by or lock.queued_behind
     if not ahead:
-        return _nothing(look)
+        return nothing(look)
     return [(behind + ", ".join(look.text(str(process)) for process in ahead), "info")]
 
 
 def _pid(lock: Lock, _width: int, look: Look) -> list[Span]:
-    return _nothing(look) if lock.pid is None else [(str(lock.pid), "text")]
+    return nothing(look) if lock.pid is None else [(str(lock.pid), "text")]
 
 
 def _of_session(attribute: str) -> Callable[[Lock, int, Look], list[Span]]:
     def cell(lock: Lock, _width: int, look: Look) -> list[Span]:
         value = getattr(lock.session, attribute, None)
-        return [(look.text(value), "text")] if value else _nothing(look)
+        return [(look.text(value), "text")] if value else nothing(look)
 
     return cell
 
@@ -150,12 +150,12 @@ def _user(lock: Lock, width: int, look: Look) -> list[Span]:
 
 
 def _database(lock: Lock, _width: int, look: Look) -> list[Span]:
-    return [(look.text(lock.database), "text")] if lock.database else _nothing(look)
+    return [(look.text(lock.database), "text")] if lock.database else nothing(look)
 
 
 def _session(lock: Lock, _width: int, look: Look) -> list[Span]:
     if lock.session is None or lock.session.state is None:
-        return _nothing(look)
+        return nothing(look)
     return [(_SESSION_STATES.get(lock.session.state, look.text(lock.session.state)), "text")]
 
 
@@ -164,7 +164,7 @@ def _lock_mode(lock: Lock, _width: int, _look: Look) -> list[Span]:
 
 
 def _evidence(lock: Lock, _width: int, look: Look) -> list[Span]:
-    return [(_EVIDENCE[lock.held.evidence], "quiet")] if lock.held else _nothing(look)
+    return [(_EVIDENCE[lock.held.evidence], "quiet")] if lock.held else nothing(look)
 
 
 def _query(lock: Lock, width: int, look: Look) -> list[Span]:
@@ -172,10 +172,11 @@ def _query(lock: Lock, width: int, look: Look) -> list[Span]:
         return [(f"PREPARE TRANSACTION '{look.text(lock.prepared.gid)}'", "quiet")]
     query = lock.session.query if lock.session else None
     # A row shows the beginning of a statement, which may be a megabyte long.
-    return [(look.text(query[: width * 2].lstrip()), "quiet")] if query else _nothing(look)
+    return [(look.text(query[: width * 2].lstrip()), "quiet")] if query else nothing(look)
 
 
-def _nothing(look: Look) -> list[Span]:
+def nothing(look: Look) -> list[Span]:
+    """Return what stands where there is nothing to tell."""
     return [(look.glyphs.nothing, "quiet")]
 
 

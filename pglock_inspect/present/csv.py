@@ -36,13 +36,14 @@ def stream(polls: Iterable[Sequence[Report]], _: Paper) -> Iterator[str]:
         rows = io.StringIO()
         writer = csv.writer(rows, lineterminator="\n")
         for report in reports:
-            origin = (_text(report.target), _time(report.taken_at))
+            origin = (inert(report.target), _time(report.taken_at))
             writer.writerows((*origin, *(cell(lock) for cell in _COLUMNS.values())) for lock in report.locks)
         if rows.tell():
             yield rows.getvalue().rstrip("\n")
 
 
-def _text(text: str | None) -> str | None:
+def inert(text: str | None) -> str | None:
+    """Return text for a cell that no spreadsheet runs."""
     if text is None:
         return None
     shown = printable(text, _LIMIT)
@@ -60,7 +61,7 @@ def _of(*path: str) -> Callable[[Lock], Cell]:
         value: Any = lock
         for attribute in path:
             value = getattr(value, attribute, None)
-        return _text(value) if isinstance(value, str) else value
+        return inert(value) if isinstance(value, str) else value
 
     return cell
 
@@ -92,7 +93,7 @@ _COLUMNS: dict[str, Callable[[Lock], Cell]] = {
     "severity": _of("severity"),
     "findings": lambda lock: " ".join(lock.findings),
     "waiters": _of("waiters"),
-    "blocked_by": lambda lock: _text(" ".join(map(str, lock.blocked_by))),
+    "blocked_by": lambda lock: inert(" ".join(map(str, lock.blocked_by))),
     "pid": _of("pid"),
     "prepared_gid": _of("prepared", "gid"),
     "prepared_owner": _of("prepared", "owner"),

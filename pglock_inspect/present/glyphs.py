@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Glyphs(NamedTuple):
-    """Each sign is one cell wide, but for ``then``."""
+    """Each sign is one cell wide, but for ``then`` and what draws a tree; ``levels`` are eight heights."""
 
     critical: str = "✗"
     warning: str = "▲"
@@ -24,6 +24,12 @@ class Glyphs(NamedTuple):
     at_most: str = "≤"
     about: str = "~"
     then: str = "→"
+    levels: str = "▁▂▃▄▅▆▇█"
+    down: str = "▾"
+    up: str = "▴"
+    fork: str = "├─ "
+    corner: str = "└─ "
+    stem: str = "│  "
 
     def of(self, severity: Severity | None) -> str:
         """Return the sign of a severity; a blank for none."""
@@ -45,4 +51,10 @@ ASCII = Glyphs(
     at_most="<",
     about="~",
     then="->",
+    levels="__..--==",
+    down="v",
+    up="^",
+    fork="|- ",
+    corner="`- ",
+    stem="|  ",
 )

@@ -2,47 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections import deque
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pglock_inspect.model import Lock, Report
+    from pglock_inspect.model import Report
+    from pglock_inspect.top.view import Sight
 
 Connection = Literal["connecting", "connected", "silent", "lost"]
 
 _PATIENCE = 5.0
+_REMEMBERED = 60
+
+
+class Numbers(NamedTuple):
+    """How many locks one poll saw."""
+
+    held: int
+    waiting: int
 
 
 class Feed:
     """Keeps the last report that showed the server, while it cannot be read and while paused.
 
-    Times are seconds on a monotonic clock, as the caller reads it.
+    Times are seconds on a monotonic clock, as the caller reads it. ``trend`` are the numbers of the last
+    polls that worked, the newest at its end.
     """
 
     def __init__(self, target: str, now: float) -> None:
         self._target = target
-        self.shown: Report | None = None
-        self.rows: Sequence[Lock] = ()
+        self.sight: Sight | None = None
         self.error: str | None = None
         self.paused_at: float | None = None
-        self._newest: Report | None = None
-        self._newest_rows: Sequence[Lock] = ()
+        self.trend: deque[Numbers] = deque(maxlen=_REMEMBERED)
+        self._newest: Sight | None = None
         self._shown_at = now
         self._newest_at = now
         self._heard_at = now
+
+    @property
+    def shown(self) -> Report | None:
+        """The report that is shown; None before there is one."""
+        return self.sight.report if self.sight else None
 
     @property
     def target(self) -> str:
         """What to call the server: as the report does, or as it was given while there is none."""
         return self.shown.target if self.shown else self._target
 
-    def receive(self, report: Report, rows: Sequence[Lock], now: float) -> None:
-        """Take in a report and its locks in order: shown at once, unless paused or without a server."""
+    def receive(self, sight: Sight, now: float) -> None:
+        """Take in what a poll saw: shown at once, unless paused or without a server."""
+        report = sight.report
         self._heard_at = now
         self.error = None if report.server else report.error
         if report.server:
-            self._newest, self._newest_rows, self._newest_at = report, rows, now
+            self._newest, self._newest_at = sight, now
+            self.trend.append(numbers_of(report))
             self._show_newest()
 
     def toggle_pause(self, now: float) -> None:
@@ -68,4 +83,10 @@ class Feed:
 
     def _show_newest(self) -> None:
         if self.paused_at is None and self._newest is not None:
-            self.shown, self.rows, self._shown_at = self._newest, self._newest_rows, self._newest_at
+            self.sight, self._shown_at = self._newest, self._newest_at
+
+
+def numbers_of(report: Report) -> Numbers:
+    """Return how many locks there are in all databases."""
+    totals = report.totals.values()
+    return Numbers(sum(each.held for each in totals), sum(each.waiting for each in totals))

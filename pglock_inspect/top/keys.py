@@ -1,4 +1,4 @@
-"""The keys, each with what it does: what the program obeys and what its help shows."""
+"""The keys, each with what it does: what the program obeys, and what its help and its palette show."""
 
 from __future__ import annotations
 
@@ -17,33 +17,62 @@ class Key(NamedTuple):
 
 
 MOVE = (
-    Key("up,k", "move(-1)", "Up  k", "the lock above"),
-    Key("down,j", "move(1)", "Down  j", "the lock below"),
-    Key("pageup", "move_page(-1)", "PgUp", "a screen up"),
-    Key("pagedown", "move_page(1)", "PgDn", "a screen down"),
-    Key("home,g", "first", "Home  g", "the first lock"),
-    Key("end,G", "last", "End  G", "the last lock"),
+    Key("up,k", "move(-1)", "Up  k", "the row above"),
+    Key("down,j", "move(1)", "Down  j", "the row below"),
+    Key("pageup,ctrl+b", "move_page(-1)", "PgUp", "a screen up"),
+    Key("pagedown,ctrl+f", "move_page(1)", "PgDn", "a screen down"),
+    Key("home,g", "first", "Home  g", "the first row"),
+    Key("end,G", "last", "End  G", "the last row"),
 )
-SHOW = (
-    Key("slash", "filter", "/", "filter by job, user, application, database"),
-    Key("enter", "details", "Enter", "all about the selected lock, and back"),
-    Key("tab", "app.focus_next", "Tab", "scroll the details with the arrow keys"),
+VIEWS = (
+    Key("1", "view('locks')", "1", "locks"),
+    Key("2", "view('jobs')", "2", "jobs, also free ones"),
+    Key("3,t", "view('waits')", "3  t", "waits, as a tree"),
+    Key("4,f", "view('findings')", "4  f", "findings"),
+    Key("5", "view('history')", "5", "history"),
+)
+LOOK = (
+    Key("enter", "details", "Enter", "all about the row"),
+    Key("tab", "app.focus_next", "Tab", "scroll the details"),
+    Key("slash", "filter", "/", "filter the rows"),
+    Key("s", "deed('sort')", "s", "choose the order"),
+    Key("less_than_sign", "sort_column(-1)", "<", "sort by column: left"),
+    Key("greater_than_sign", "sort_column(1)", ">", "sort by column: right"),
+    Key("r", "reverse", "r", "reverse the order"),
     Key("escape", "leave", "Esc", "back; clear the filter"),
 )
+ACT = (
+    Key("c", "deed('cancel')", "c", "cancel a waiter"),
+    Key("K", "deed('terminate')", "K", "terminate a holder"),
+    Key("y", "deed('copy_row')", "y", "copy the row"),
+    Key("Y", "deed('copy_details')", "Y", "copy all about it"),
+    Key("e", "deed('export')", "e", "export the rows"),
+)
 RUN = (
-    Key("space", "pause", "Space", "hold the picture; polling goes on"),
+    Key("space", "pause", "Space", "hold the picture"),
     Key("plus,equals_sign", "interval(1)", "+", "poll less often"),
     Key("minus", "interval(-1)", "-", "poll more often"),
-    Key("question_mark", "help", "?", "this help"),
+    Key("colon,ctrl+p", "deed('open_palette')", ":", "all commands by name"),
+    Key("question_mark,f1", "deed('show_help')", "?", "this help"),
     Key("q", "quit", "q", "quit"),
     Key("ctrl+c", "quit", "Ctrl-C", "quit from anywhere"),
     Key("ctrl+z", "suspend_process", "Ctrl-Z", "suspend"),
+)
+FILTERS = Section(
+    "A filter",
+    [
+        Entry("digest", "anywhere; may be a regular expression", label_meaning="strong"),
+        Entry("job:^send", "one of job, user, application, database, target", label_meaning="strong"),
+        Entry("app:cron db:x", "all words have to fit", label_meaning="strong"),
+    ],
 )
 
 
 def explained() -> list[Section]:
     """Return what all keys do."""
-    return [
+    groups = (("Move", MOVE), ("Views", VIEWS), ("Look", LOOK), ("Do", ACT), ("Run", RUN))
+    told = [
         Section(title, [Entry(key.shown, key.does, label_meaning="strong") for key in keys])
-        for title, keys in (("Move", MOVE), ("Look", SHOW), ("Run", RUN))
+        for title, keys in groups
     ]
+    return [*told, FILTERS]

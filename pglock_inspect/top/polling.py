@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Poller:
         self._listener: Listener = self._told.append
         self._lock = threading.Lock()
         self._wake = threading.Event()
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="poller", daemon=True)
 
@@ -57,6 +59,11 @@ class Poller:
                 listener(told)
             self._listener = listener
 
+    def do(self, work: Callable[[], None]) -> None:
+        """Do something in the poller's thread, between two polls, as soon as may be."""
+        self._work.put(work)
+        self._wake.set()
+
     def stop(self, patience: float = 0.2) -> bool:
         """Tell nobody anything any more; return whether the last poll has come to its end."""
         self._stopped = True
@@ -70,6 +77,8 @@ class Poller:
         failures = 0
         while not self._stopped:
             try:
+                while not self._work.empty():
+                    self._work.get()()
                 report = self._poll()
                 self._tell(report)
             except BaseException as error:  # noqa: BLE001 - handed over: the main thread raises it

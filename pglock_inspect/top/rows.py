@@ -1,14 +1,13 @@
-"""Which locks are shown, and in which order."""
+"""Locks as rows: what they are found again by, and which come first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from pglock_inspect.model import SEVERITIES
-from pglock_inspect.present.columns import label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from pglock_inspect.keys import AdvisoryKey
     from pglock_inspect.model import Lock
@@ -30,23 +29,9 @@ def identity(lock: Lock) -> Identity:
     return Identity(lock.key, lock.database, lock.mode, lock.prepared.gid if lock.prepared else lock.pid)
 
 
-def index_of(wanted: Identity, locks: Iterable[Lock]) -> int | None:
-    """Return where the lock of an identity stands; None where it does not."""
-    for index, lock in enumerate(locks):
-        if lock.key == wanted.key and identity(lock) == wanted:
-            return index
-    return None
-
-
 def arrange(locks: Iterable[Lock]) -> list[Lock]:
     """Return the locks worst first, then holders before waiters, then longest first; equals never swap."""
-    return sorted(locks, key=_order)
-
-
-def matching(locks: Sequence[Lock], text: str) -> Sequence[Lock]:
-    """Return those whose job, user, application or database contains ``text``, in any case."""
-    wanted = text.strip().casefold()
-    return [lock for lock in locks if wanted in _searched(lock)] if wanted else locks
+    return sorted(locks, key=worst_first)
 
 
 def same_key(lock: Lock, locks: Iterable[Lock]) -> list[Lock]:
@@ -54,8 +39,14 @@ def same_key(lock: Lock, locks: Iterable[Lock]) -> list[Lock]:
     return [other for other in locks if other.key == lock.key and other.database == lock.database]
 
 
-def _order(lock: Lock) -> tuple[int, bool, float, str, AdvisoryKey, str, int, str]:
-    seconds = lock.held.seconds if lock.held else lock.waited_seconds
+def seconds_of(lock: Lock) -> float | None:
+    """Return how long a lock has been held, or waited for."""
+    return lock.held.seconds if lock.held else lock.waited_seconds
+
+
+def worst_first(lock: Lock) -> tuple[int, bool, float, str, AdvisoryKey, str, int, str]:
+    """Return what `arrange` sorts by."""
+    seconds = seconds_of(lock)
     return (
         -_RANK[lock.severity],
         not lock.granted,
@@ -66,13 +57,3 @@ def _order(lock: Lock) -> tuple[int, bool, float, str, AdvisoryKey, str, int, st
         lock.pid or 0,
         lock.prepared.gid if lock.prepared else "",
     )
-
-
-def _searched(lock: Lock) -> str:
-    session = lock.session
-    parts = [label(lock), lock.database]
-    if session:
-        parts += [session.user, session.application_name]
-    if lock.prepared:
-        parts += [lock.prepared.owner, lock.prepared.gid]
-    return "\n".join(filter(None, parts)).casefold()

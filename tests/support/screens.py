@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pglock_inspect.present.look import Look
 from pglock_inspect.top.polling import Poller
 from pglock_inspect.top.ui.app import TopApp
-from pglock_inspect.top.ui.table import LockTable
 from tests.support.reports import make_report
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from pglock_inspect.model import Report
+    from pglock_inspect.top.acting import Propose
 
 
 class Clock:
@@ -45,13 +45,14 @@ class Screen:
     @property
     def rows(self) -> list[str]:
         """The rows of the table, with one blank where there are several."""
-        table = self.app.query_one(LockTable)
+        table = self.app.table
         strips = [table.render_line(y).text for y in range(table.size.height)]
         return [" ".join(text.split()) for text in strips if text.strip()]
 
     def selected(self) -> tuple[int | None, str] | None:
         """The pid and the name of the selected lock."""
-        lock = self.app.query_one(LockTable).selected
+        row = self.app.table.selected
+        lock = self.app.showing.view.lock_of(row) if row else None
         return (lock.pid, lock.name.text if lock.name else str(lock.key)) if lock else None
 
     async def show(self, *came: Report | BaseException) -> None:
@@ -66,17 +67,20 @@ class Screen:
     async def wait(self, seconds: float) -> None:
         """Let time pass on the program's clock, and its bands notice."""
         self.clock.now += seconds
-        self.app._redraw()
+        self.app.redraw()
         await self.pilot.pause()
 
 
 @asynccontextmanager
 async def open_top(
-    *came: Report, size: tuple[int, int] = (80, 24), look: Look | None = None
+    *came: Report,
+    size: tuple[int, int] = (80, 24),
+    look: Look | None = None,
+    propose: Propose | None = None,
 ) -> AsyncIterator[Screen]:
     """Open the program on a server that has told these reports."""
     poller, clock = Poller(make_report, interval=2.0), Clock()  # not started: the test tells what came
-    app = TopApp(poller, "db.example.org:5432", look or Look(), clock=clock)
+    app = TopApp(poller, "db.example.org:5432", look or Look(), propose=propose, clock=clock)
     async with app.run_test(size=size) as pilot:
         screen = Screen(app, pilot, poller, clock)
         await screen.show(*came)

@@ -1,4 +1,4 @@
-"""The program on the screen: reports come in from the poller, keys from the person."""
+"""The program on the screen: reports come in from the pollers, keys from the person."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual import on
 from textual.app import App
@@ -17,58 +17,72 @@ from textual.widgets import Input, Label
 
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.present.cells import wrap
-from pglock_inspect.present.columns import label
 from pglock_inspect.present.glyphs import ASCII
 from pglock_inspect.top import status
-from pglock_inspect.top.details import describe, general
+from pglock_inspect.top.details import general
 from pglock_inspect.top.feed import Feed
-from pglock_inspect.top.keys import RUN, SHOW
-from pglock_inspect.top.rows import arrange, identity, matching
+from pglock_inspect.top.keys import ACT, LOOK, RUN, VIEWS
+from pglock_inspect.top.past import Past
+from pglock_inspect.top.rows import arrange
+from pglock_inspect.top.showing import Showing
 from pglock_inspect.top.ui import themes
-from pglock_inspect.top.ui.help import Help
 from pglock_inspect.top.ui.painted import Band
 from pglock_inspect.top.ui.pane import Pane
-from pglock_inspect.top.ui.table import LockTable
+from pglock_inspect.top.ui.table import Table
+from pglock_inspect.top.view import Sight, identity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from textual.app import ComposeResult
+    from textual.app import ComposeResult, SystemCommand
+    from textual.screen import Screen
 
-    from pglock_inspect.model import Lock, Report
+    from pglock_inspect.model import Report
     from pglock_inspect.present.look import Look
-    from pglock_inspect.present.spans import Span
+    from pglock_inspect.present.spans import Meaning, Span
+    from pglock_inspect.top.acting import Propose
     from pglock_inspect.top.polling import Poller
-    from pglock_inspect.top.rows import Identity
 
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _BANNER_LINES = 3
+_NOTICE_SECONDS = 10.0
+
+
+class Notice(NamedTuple):
+    """What became of something that a person did; told until a time on the program's clock."""
+
+    text: str
+    meaning: Meaning
+    until: float
 
 
 class TopApp(App[BaseException]):
     """The live table; what `run` returns is the error that ended it, None where the person did.
 
-    ``clock`` is monotonic, in seconds.
+    ``propose`` is how processes are ended, None where they cannot be. ``clock`` is monotonic, in seconds.
     """
 
     TITLE = "pglock-inspect"
     CSS_PATH = "app.tcss"
-    ENABLE_COMMAND_PALETTE = False
+    ENABLE_COMMAND_PALETTE = False  # its own key would say nothing of it; see `action_palette`
     ALLOW_SELECT = False
     HORIZONTAL_BREAKPOINTS = [(240, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(20, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(14, "-tabs"), (20, "-high")]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
         # What moves the focus comes first: the next key is for what has it then.
-        *(Binding(key.keys, key.action, key.does, show=False, priority=True) for key in SHOW),
-        *(Binding(key.keys, key.action, key.does, show=False, priority="ctrl" in key.keys) for key in RUN),
+        *(Binding(key.keys, key.action, key.does, show=False, priority=True) for key in LOOK),
+        *(
+            Binding(key.keys, key.action, key.does, show=False, priority="ctrl" in key.keys)
+            for key in (*VIEWS, *ACT, *RUN)
+        ),
     ]
 
     class Polled(Message):
         """The poller has something to tell."""
 
-        def __init__(self, came: Report | BaseException, rows: Sequence[Lock]) -> None:
+        def __init__(self, came: Sight | BaseException) -> None:
             super().__init__()
-            self.came, self.rows = came, rows
+            self.came = came
 
     def __init__(
         self,
@@ -76,6 +90,7 @@ class TopApp(App[BaseException]):
         target: str,
         look: Look,
         *,
+        propose: Propose | None = None,
         light: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -86,139 +101,189 @@ class TopApp(App[BaseException]):
             self.register_theme(theme)
         few_colors = self.no_color or self.console.color_system in {None, "standard"}
         self.theme = (themes.ANSI if few_colors else themes.LIGHT if light else themes.DARK).name
-        self._poller = poller
-        self._look = look
+        self.poller = poller
+        self.propose = propose
+        self.look = look
         self._clock = clock
         self._feed = Feed(target, clock())
-        self._described: Identity | None = None
-        self._table = LockTable(look)
+        self._past = Past()
+        self._notice: Notice | None = None
+        self._described: Hashable = None
+        self.showing = Showing()
+        self.table = Table(self.showing, look)
         self._details = Pane(id="details")
-        self._filter = Input(placeholder="job, user, application or database", compact=True)
-        self._hints = Band(self._draw_hints, id="hints")
-        self._header = Band(self._draw_header, id="header")
-        self._banner = Band(self._draw_banner, id="banner")
+        self._filter = Input(placeholder="digest  job:…  user:…  app:…  db:…", compact=True)
+        self._heads = Band(self.table.heads, id="heads")
+        self._bands = [
+            Band(self._draw_header, id="header"),
+            Band(self._draw_tabs, id="tabs"),
+            Band(self._draw_banner, id="banner"),
+            self._heads,
+            Band(self._draw_notice, id="notice"),
+            Band(self._draw_hints, id="hints"),
+        ]
 
     def compose(self) -> ComposeResult:
         """Lay the screen out; the style sheet says what is beside what."""
-        yield self._header
-        yield self._banner
+        header, tabs, banner, heads, notice, hints = self._bands
+        yield header
+        yield tabs
+        yield banner
         with Container(id="body"):
             with Container(id="list"):
-                yield Band(self._table.heads, id="heads")
-                yield self._table
+                yield heads
+                yield self.table
             yield self._details
         with Container(id="filter"):
             yield Label("/")
             yield self._filter
-        yield self._hints
+        yield notice
+        yield hints
 
     def on_mount(self) -> None:
         """Begin to listen."""
-        if self._look.glyphs is ASCII:
+        if self.look.glyphs is ASCII:
             self.add_class("-ascii")
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminated)
-        self.set_interval(1, self._redraw)
-        self._show()
-        self._poller.listen(self._hear)
+        self.set_interval(1, self.redraw)
+        self.show()
+        self.poller.listen(self._hear)
+
+    # --- What comes in ---
 
     def _hear(self, came: Report | BaseException) -> None:
         # This runs in the poller's thread: what takes long with many locks is done here.
-        rows = () if isinstance(came, BaseException) else arrange(came.locks)
-        self.post_message(self.Polled(came, rows))
+        if isinstance(came, BaseException):
+            self.post_message(self.Polled(came))
+        elif came.server is None:
+            self.post_message(self.Polled(Sight(came)))
+        else:
+            self.post_message(self.Polled(Sight(came, arrange(came.locks), self._past.note(came))))
 
     @on(Polled)
     def _take(self, message: Polled) -> None:
         came = message.came
         if isinstance(came, BaseException):
             self.exit(came)
-        elif came.server is None and self._feed.shown is None:
-            self.exit(ServerFailure(came.error or "the server cannot be read", came.failure or "other"))
+        elif came.report.server is None and self._feed.shown is None:
+            failure = came.report.failure or "other"
+            self.exit(ServerFailure(came.report.error or "the server cannot be read", failure))
         else:
-            self._feed.receive(came, message.rows, self._clock())
-            self._show()
+            self._feed.receive(came, self._clock())
+            self.show()
 
-    def _show(self) -> None:
+    # --- What is drawn ---
+
+    def show(self) -> None:
         """Show what the feed shows."""
-        rows = self._feed.rows
-        if rows:
-            empty = f"None of {len(rows)} locks matches the filter. Esc clears it."
-        elif self._feed.shown:
-            empty = "No advisory lock is held or waited for."
-        else:
-            empty = "Waiting for the server's first answer."
-        self._table.show(matching(rows, self._filter.value), empty)
-        self._redraw()
+        sights = [feed.sight for feed in [self._feed] if feed.sight]
+        self.table.show(*self.showing.rows(sights))
+        self.redraw()
 
-    @on(LockTable.Selected)
-    def _describe(self, message: LockTable.Selected) -> None:
-        report, lock = self._feed.shown, message.lock
+    @on(Table.Selected)
+    def _describe(self, message: Table.Selected) -> None:
+        row, report, view = message.row, self._feed.shown, self.showing.view
         if report is None:
             return
-        title = self._look.text(label(lock)) if lock else ""
-        sections = describe(lock, report, self._look) if lock else [general(report, self._look)]
-        which = identity(lock) if lock else None
+        title = self.look.text(view.title(row.item)) if row else ""
+        sections = view.describe(row, self.look) if row else [general(report, self.look)]
+        which = (view.name, identity_of(view, row)) if row else None
         self._details.show(title, sections, anew=which != self._described)
         self._described = which
-        self._hints.redraw()
+        self.redraw()
 
-    def _redraw(self) -> None:
-        for band in (self._header, self._banner, self._hints):
+    def redraw(self) -> None:
+        """Draw again what is around the table."""
+        for band in self._bands:
             band.redraw()
 
     def _draw_header(self, cells: int) -> Sequence[Sequence[Span]]:
-        now, interval = self._clock(), self._poller.interval
+        now, interval = self._clock(), self.poller.interval
         return [
-            status.title_line(self._feed, cells, self._look, interval=interval, now=now),
-            status.counts_line(self._feed.shown, cells, self._look),
+            status.title_line([self._feed], cells, self.look, interval=interval, now=now),
+            status.counts_line([self._feed], cells, self.look),
         ]
 
+    def _draw_tabs(self, cells: int) -> Sequence[Sequence[Span]]:
+        return [status.tabs_line(self.showing.view.name, cells, self.look)]
+
     def _draw_banner(self, cells: int) -> Sequence[Sequence[Span]]:
-        told = status.banner(self._feed, self._poller.interval, self._clock(), self._look)
+        told = status.banner([self._feed], self.poller.interval, self._clock(), self.look)
         return [[(line, meaning)] for text, meaning in told for line in wrap(text, cells)][:_BANNER_LINES]
 
+    def _draw_notice(self, cells: int) -> Sequence[Sequence[Span]]:
+        notice = self._notice
+        if notice is None or self._clock() >= notice.until:
+            return []
+        return [[(line, notice.meaning)] for line in wrap(notice.text, cells)][:_BANNER_LINES]
+
     def _draw_hints(self, cells: int) -> Sequence[Sequence[Span]]:
-        place, wanted = self._table.position, self._filter.value
-        return [status.hints_line(self._mode, place, wanted, cells, self._look)]
+        return [status.hints_line(self._mode, self.table.position, self.showing, cells, self.look)]
 
     @property
     def _mode(self) -> status.Mode:
-        return "filter" if self._filter.has_focus else "details" if self._details.has_focus else "table"
+        # A widget's own has_focus lags behind, by keys that are pressed at once.
+        return (
+            "filter"
+            if self.focused is self._filter
+            else "details"
+            if self.focused is self._details
+            else "table"
+        )
+
+    def tell(self, text: str, meaning: Meaning = "info") -> None:
+        """Tell what became of something, for a while."""
+        self._notice = Notice(self.look.text(text), meaning, self._clock() + _NOTICE_SECONDS)
+        self.redraw()
+
+    # --- What a person does ---
 
     def on_descendant_focus(self) -> None:
         """Tell the keys of what has the focus now."""
-        self._hints.redraw()
+        self.redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Leave keys to the help while it is open, and to the filter while it is typed."""
+        """Leave keys to what is open over the table, and to the filter while it is typed."""
         if len(self.screen_stack) > 1:
             return action in {"quit", "suspend_process"}
-        return not (self._filter.has_focus and action in {"filter", "details"})
+        return self.focused is not self._filter or action in _WHILE_TYPING
+
+    def action_view(self, name: str) -> None:
+        """Open another view."""
+        self.showing.open(name)
+        self._close_details()
+        self.table.scroll_to(y=0, animate=False)
+        self.show()
 
     def action_pause(self) -> None:
         """Hold what is shown, or go on."""
         self._feed.toggle_pause(self._clock())
-        self._show()
+        self.show()
 
     def action_interval(self, steps: int) -> None:
         """Poll more or less often."""
-        now = self._poller.interval
+        now = self.poller.interval
         beyond = [seconds for seconds in INTERVALS if (seconds > now if steps > 0 else seconds < now)]
         if beyond:
-            self._poller.interval = min(beyond) if steps > 0 else max(beyond)
-            self._redraw()
+            self.poller.interval = min(beyond) if steps > 0 else max(beyond)
+            self.redraw()
 
     def action_details(self) -> None:
         """Give the details the whole screen, or a part of it again."""
         self.screen.toggle_class("-details")
-        self.set_focus(self._details if self.screen.has_class("-details") else self._table)
+        self.set_focus(self._details if self.screen.has_class("-details") else self.table)
+
+    def _close_details(self) -> None:
+        self.screen.remove_class("-details")
+        self.set_focus(self.table)
 
     def action_leave(self) -> None:
         """Leave the details, else the filter."""
         if self.screen.has_class("-details"):
-            self.action_details()
+            self._close_details()
         else:
             self._filter.value = ""
-            self.set_focus(self._table)
+            self.set_focus(self.table)
 
     def action_filter(self) -> None:
         """Open the line that a filter is typed in."""
@@ -228,19 +293,38 @@ class TopApp(App[BaseException]):
 
     @on(Input.Changed)
     def _filter_changed(self) -> None:
-        self._show()
+        self.showing.typed = self._filter.value
+        self.show()
 
     @on(Input.Submitted)
     def _filter_done(self) -> None:
-        self.set_focus(self._table)
+        self.set_focus(self.table)
 
     @on(Input.Blurred)
     def _filter_left(self) -> None:
         self.screen.remove_class("-filtering")
 
-    def action_help(self) -> None:
-        """Show what the keys do."""
-        self.push_screen(Help())
+    def action_sort_column(self, steps: int) -> None:
+        """Sort by the next column."""
+        self.showing.step(steps, self.table.columns)
+        self.show()
+
+    def action_reverse(self) -> None:
+        """Turn the order around."""
+        self.showing.reverse()
+        self.show()
+
+    def action_deed(self, name: str) -> None:
+        """Do what is loaded only now."""
+        from pglock_inspect.top.ui import deeds  # noqa: PLC0415 - it takes its time
+
+        getattr(deeds, name)(self)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002
+        """Return what the palette offers."""
+        from pglock_inspect.top.ui import deeds  # noqa: PLC0415
+
+        return deeds.commands(self)
 
     def _fatal_error(self) -> None:
         # Textual would print the stack with all that is in it; whoever started the program says what failed.
@@ -248,3 +332,6 @@ class TopApp(App[BaseException]):
 
     def _terminated(self) -> None:
         self.exit(return_code=128 + signal.SIGTERM)
+
+
+_WHILE_TYPING = {"leave", "quit", "suspend_process", "app.focus_next", "focus_next"}

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 
-from pglock_inspect.top.sections import lines_of
+from pglock_inspect.top.sections import COLUMN, lines_of
 from pglock_inspect.top.ui.painted import Painted
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Pane(Painted, ScrollView, can_focus=True):
-    """Sections of text, wrapped to the width."""
+    """Sections of text, wrapped to the width; in columns where there are ``column`` cells for each."""
 
     BINDINGS = [  # noqa: RUF012 - arrows and the like come with every widget that scrolls
         Binding("k", "scroll_up", show=False),
@@ -31,9 +31,10 @@ class Pane(Painted, ScrollView, can_focus=True):
         Binding("G", "scroll_end", show=False),
     ]
 
-    def __init__(self, sections: Sequence[Section] = (), *, id: str) -> None:  # noqa: A002
+    def __init__(self, sections: Sequence[Section] = (), *, id: str, column: int = COLUMN) -> None:  # noqa: A002
         super().__init__(id=id)
         self._sections = sections
+        self._column = column
         self._lines: list[list[Span]] = []
 
     def show(self, title: str, sections: Sequence[Section], *, anew: bool) -> None:
@@ -54,7 +55,10 @@ class Pane(Painted, ScrollView, can_focus=True):
         return self.paint(self._lines[row] if row < len(self._lines) else ())
 
     def _wrap(self) -> None:
-        old, self._lines = self._lines, lines_of(self._sections, self.scrollable_content_region.width)
+        old, self._lines = (
+            self._lines,
+            lines_of(self._sections, self.scrollable_content_region.width, self._column),
+        )
         self.virtual_size = Size(self.size.width, len(self._lines))
         top = self.scroll_offset.y
         for row in range(top, top + self.size.height):

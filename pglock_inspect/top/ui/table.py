@@ -1,4 +1,4 @@
-"""The table of locks: draws only the rows in sight, so that ten thousand cost what fifty do."""
+"""The table of a view: draws only the rows in sight, so that ten thousand cost what fifty do."""
 
 from __future__ import annotations
 
@@ -12,64 +12,78 @@ from textual.scroll_view import ScrollView
 from pglock_inspect.present.spans import fit
 from pglock_inspect.top.keys import MOVE
 from pglock_inspect.top.layout import lay_out
-from pglock_inspect.top.rows import identity, index_of
 from pglock_inspect.top.ui.painted import Painted
+from pglock_inspect.top.view import identity_of, index_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from textual import events
     from textual.strip import Strip
 
-    from pglock_inspect.model import Lock
+    from pglock_inspect.present.columns import Column
     from pglock_inspect.present.look import Look
-    from pglock_inspect.present.spans import Span
+    from pglock_inspect.present.spans import Meaning, Span
     from pglock_inspect.top.layout import Place
-    from pglock_inspect.top.rows import Identity
+    from pglock_inspect.top.showing import Showing
+    from pglock_inspect.top.view import Row
 
 
-class LockTable(Painted, ScrollView, can_focus=True):
-    """Locks as rows, one of them selected; the selection stays on its lock while rows move."""
+class Table(Painted, ScrollView, can_focus=True):
+    """Rows, one of them selected; the selection stays on what its row is about while rows move."""
 
     BINDINGS = [Binding(key.keys, key.action, key.does, show=False) for key in MOVE]  # noqa: RUF012
     COMPONENT_CLASSES = {"row--selected"}  # noqa: RUF012
 
     class Selected(Message):
-        """Another lock is selected, or the same one is known in a new state; None where there is none."""
+        """Another row is selected, or the same one is known in a new state; None where there is none."""
 
-        def __init__(self, lock: Lock | None) -> None:
+        def __init__(self, row: Row | None) -> None:
             super().__init__()
-            self.lock = lock
+            self.row = row
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, showing: Showing, look: Look) -> None:
         super().__init__()
+        self._showing = showing
         self._look = look
-        self._locks: Sequence[Lock] = ()
-        self._empty: str = ""
+        self._rows: Sequence[Row] = ()
+        self._nothing: str = ""
         self._index = 0
-        self._identity: Identity | None = None
+        self._identities: dict[str, Hashable] = {}  # of the selected row, in each view
         self._layout: list[Place] = []
         self._drawn: dict[int, list[Span]] = {}
 
     @property
-    def selected(self) -> Lock | None:
-        """The selected lock; None where there is none."""
-        return self._locks[self._index] if self._locks else None
+    def rows(self) -> Sequence[Row]:
+        """The rows, as they stand."""
+        return self._rows
+
+    @property
+    def selected(self) -> Row | None:
+        """The selected row; None where there is none."""
+        return self._rows[self._index] if self._rows else None
 
     @property
     def position(self) -> tuple[int, int]:
         """Which row is selected, counted from 1, of how many."""
-        return (self._index + 1 if self._locks else 0, len(self._locks))
+        return (self._index + 1 if self._rows else 0, len(self._rows))
 
-    def show(self, locks: Sequence[Lock], empty: str) -> None:
-        """Show these locks in this order; ``empty`` is said where there are none."""
+    @property
+    def columns(self) -> Collection[Column]:
+        """The columns that there is room for."""
+        return [place.column for place in self._layout]
+
+    def show(self, rows: Sequence[Row], nothing: str) -> None:
+        """Show these rows in this order; ``nothing`` is said where there are none."""
         before, selected = self._in_sight(), self._index
-        self._locks, self._empty = locks, empty
-        self._drawn.clear()
-        found = None if self._identity is None else index_of(self._identity, locks)
-        self._index = max(0, min(selected if found is None else found, len(locks) - 1))
-        self._identity = identity(locks[self._index]) if locks else None
-        self.virtual_size = Size(self.size.width, len(locks))
+        view = self._showing.view
+        self._rows, self._nothing = rows, nothing
+        self._lay_out()
+        wanted = self._identities.get(view.name)
+        found = 0 if wanted is None else index_of(view, wanted, rows)
+        self._index = max(0, min(selected if found is None else found, len(rows) - 1))
+        self._remember()
+        self.virtual_size = Size(self.size.width, len(rows))
         if self._index != selected:
             self._scroll_to_selected()
         for y, (old, new) in enumerate(zip(before, self._in_sight(), strict=False)):
@@ -85,48 +99,68 @@ class LockTable(Painted, ScrollView, can_focus=True):
         )
 
     def action_move(self, rows: int) -> None:
-        """Select the lock some rows further on."""
+        """Select the row some rows further on."""
         self._select(self._index + rows)
 
     def action_move_page(self, pages: int) -> None:
-        """Select the lock some screens further on."""
+        """Select the row some screens further on."""
         self._select(self._index + pages * max(self.size.height - 1, 1))
 
     def action_first(self) -> None:
-        """Select the first lock."""
+        """Select the first row."""
         self._select(0)
 
     def action_last(self) -> None:
-        """Select the last lock."""
-        self._select(len(self._locks) - 1)
+        """Select the last row."""
+        self._select(len(self._rows) - 1)
 
     def on_click(self, event: events.Click) -> None:
-        """Select the lock under the mouse."""
+        """Select the row under the mouse."""
         row = event.y + self.scroll_offset.y
-        if row < len(self._locks):
+        if row < len(self._rows):
             self._select(row)
 
     def on_resize(self) -> None:
         """Lay the columns out for the new width."""
-        self._layout = lay_out(self.scrollable_content_region.width)
-        self._drawn.clear()
+        self._lay_out()
         self._scroll_to_selected()
         self.refresh()
 
     def heads(self, cells: int) -> list[list[Span]]:
         """Return the line of titles that belongs above the table."""
-        layout = lay_out(cells)
-        return [self._join(layout, [[(place.column.title, "quiet")] for place in layout])]
+        layout = lay_out(self._showing.view.plan, cells)
+        return [self._join(layout, [[self._title(place)] for place in layout])]
+
+    def cells(self, row: Row) -> list[list[Span]]:
+        """Return what stands in the columns of a row."""
+        return [place.column.cell(row.item, place.width, self._look) for place in self._layout]
+
+    def _lay_out(self) -> None:
+        self._layout = lay_out(self._showing.view.plan, self.scrollable_content_region.width)
+        self._drawn.clear()
+
+    def _title(self, place: Place) -> Span:
+        title, showing = place.column.title, self._showing
+        if place.column != showing.order.column:
+            return title, "quiet"
+        sign = self._look.glyphs.up if showing.backwards else self._look.glyphs.down
+        meaning: Meaning = "strong"
+        return (f"{title}{sign}" if len(title) < place.width else title), meaning
 
     def _select(self, index: int) -> None:
-        index = max(0, min(index, len(self._locks) - 1))
+        index = max(0, min(index, len(self._rows) - 1))
         if index != self._index:
             self.refresh_line(self._index)
             self._index = index
-            self._identity = identity(self._locks[index])
+            self._remember()
             self.refresh_line(index)
             self._scroll_to_selected()
             self.post_message(self.Selected(self.selected))
+
+    def _remember(self) -> None:
+        if self.selected:
+            view = self._showing.view
+            self._identities[view.name] = identity_of(view, self.selected)
 
     def _scroll_to_selected(self) -> None:
         top, height = self.scroll_offset.y, self.size.height
@@ -142,13 +176,11 @@ class LockTable(Painted, ScrollView, can_focus=True):
         return [self._line(row) for row in range(top, top + self.size.height)]
 
     def _line(self, row: int) -> tuple[list[Span], bool]:
-        if row >= len(self._locks):
-            empty: list[Span] = [(self._empty, "quiet")] if row == 0 else []
-            return empty, False
+        if row >= len(self._rows):
+            nothing: list[Span] = [(self._nothing, "quiet")] if row == 0 else []
+            return nothing, False
         if row not in self._drawn:
-            lock, look = self._locks[row], self._look
-            cells = [place.column.cell(lock, place.width, look) for place in self._layout]
-            self._drawn[row] = self._join(self._layout, cells)
+            self._drawn[row] = self._join(self._layout, self.cells(self._rows[row]))
         return self._drawn[row], row == self._index
 
     def _join(self, layout: Sequence[Place], cells: Sequence[Sequence[Span]]) -> list[Span]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,9 @@ from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Name
 from pglock_inspect.present.glyphs import ASCII
 from pglock_inspect.present.look import Look
+from pglock_inspect.top.keys import ACT, LOOK, MOVE, RUN, VIEWS
 from pglock_inspect.top.ui.pane import Pane
-from pglock_inspect.top.ui.table import LockTable
+from pglock_inspect.top.ui.table import Table
 from tests.support.reports import HOLDER, PREPARED, SESSION, STALE, UNREACHABLE, WAITER, make_report
 from tests.support.screens import open_top
 
@@ -43,9 +45,10 @@ def lock_of(number: int) -> Lock:
 
 async def test_eighty_columns() -> None:
     async with open_top(REPORT) as screen:
-        assert screen.lines[:7] == [
+        assert screen.lines[:8] == [
             " pglock-inspect  localhost:5432  PostgreSQL 18.6  primary  connected  every 2 s",
             " ✗ 1 critical  ▲ 0 warning  • 0 info                          2 held  1 waiting",
+            " 1 LOCKS  2 jobs  3 waits  4 findings  5 history",
             "   JOB                   STATE               FOR  OF MAX          WAIT      PID",
             " ✗ send_daily_digest     held           ≥ 42 min  ━━━━━━▶ 10 min     1     4711",
             "   7,-42                 prepared        ≥ 5 min  ━───────── 1 h     –        –",  # noqa: RUF001
@@ -54,14 +57,14 @@ async def test_eighty_columns() -> None:
         ]
         assert (
             screen.lines[-1]
-            == " Enter details  / filter  Space pause  ? help  q quit                       1/3"
+            == " Enter details  / filter  s sort  e export  y copy  ? help  q quit          1/3"
         )
-        assert " Findings" in screen.lines
+        assert " Why" in screen.lines
 
 
 async def test_a_hundred_and_sixty_columns_tell_all_that_a_person_asks_for() -> None:
     async with open_top(REPORT, size=(160, 50)) as screen:
-        assert screen.lines[2].split() == [
+        assert screen.lines[3].split() == [
             *("JOB", "KEY", "STATE", "FOR", "OF", "MAX", "WAIT", "PID"),
             *("USER", "APPLICATION", "CLIENT", "QUERY"),
         ]
@@ -103,8 +106,8 @@ async def test_a_resize_lays_everything_out_anew() -> None:
         assert screen.lines[3] == "✗ send_daily_di… held          ≥ 42 min"
         await screen.pilot.resize_terminal(240, 20)
         await screen.pilot.pause()
-        assert "SESSION" not in screen.lines[2]
-        assert "Findings" in screen.lines[2]  # the details stand beside the table
+        assert "SESSION" not in screen.lines[3]
+        assert "Why" in screen.lines[3]  # the details stand beside the table
 
 
 async def test_the_details_stand_below_where_there_is_height() -> None:
@@ -129,7 +132,7 @@ async def test_while_it_connects() -> None:
         assert screen.rows == ["Waiting for the server's first answer."]
         await screen.press("down", "enter", "escape", "space", "question_mark", "escape", "slash", "a")
         await screen.show(REPORT)
-        assert screen.rows == ["None of 3 locks matches the filter. Esc clears it."] or screen.rows
+        assert screen.rows == ["None of 3 rows fits the filter. Esc clears it."] or screen.rows
 
 
 async def test_hostile_text_is_inert() -> None:
@@ -157,7 +160,7 @@ async def test_ascii_only() -> None:
 @pytest.mark.parametrize("width", [40, 80, 160, 240])
 async def test_titles_stand_above_their_columns(look: Look, width: int) -> None:
     async with open_top(REPORT, size=(width, 24), look=look) as screen:
-        heads, row = screen.lines[2], screen.lines[3]
+        heads, row = screen.lines[3], screen.lines[4]
         assert row.index("held") == heads.index("STATE")
         assert row.index(" min") + len(" min") == heads.index("FOR") + len("FOR")
 
@@ -178,9 +181,9 @@ async def test_titles_stand_above_their_columns(look: Look, width: int) -> None:
         (["end", "down"], 1299),
         (["end", "home"], 1000),
         (["G", "g"], 1000),
-        (["pagedown"], 1014),
-        (["pagedown", "pagedown", "pageup"], 1014),
-        (["end", "pageup"], 1285),
+        (["pagedown"], 1013),
+        (["pagedown", "pagedown", "pageup"], 1013),
+        (["end", "pageup"], 1286),
     ],
 )
 async def test_moving(keys: list[str], pid: int) -> None:
@@ -193,7 +196,7 @@ async def test_moving(keys: list[str], pid: int) -> None:
 
 async def test_a_click_selects() -> None:
     async with open_top(numbered(300)) as screen:
-        await screen.pilot.click(LockTable, offset=(10, 3))
+        await screen.pilot.click(Table, offset=(10, 3))
         assert screen.selected() == (1003, "job-003")
 
 
@@ -224,7 +227,7 @@ async def test_where_the_selected_lock_is_gone_its_neighbour_is_selected() -> No
         await screen.show(make_report())
         assert screen.selected() is None
         await screen.show(numbered(3))
-        assert screen.selected() == (1000, "job-000")
+        assert screen.selected() == (1001, "job-001")
 
 
 async def test_the_filter_narrows_while_it_is_typed() -> None:
@@ -250,7 +253,7 @@ async def test_a_filter_shows_what_it_leaves_wherever_the_table_was_scrolled_to(
         assert [row.split()[0] for row in screen.rows] == ["job-001"]
         await screen.press("escape")
         assert screen.selected() == (1001, "job-001")
-        assert len(screen.rows) == 15
+        assert len(screen.rows) == 14
 
 
 async def test_keys_are_letters_while_a_filter_is_typed() -> None:
@@ -258,8 +261,8 @@ async def test_keys_are_letters_while_a_filter_is_typed() -> None:
         await screen.press("slash", *"qjkgG+-", "space", "question_mark")
         assert screen.app.is_running
         assert screen.lines[-2] == " / qjkgG+- ?"
-        assert screen.rows == ["None of 3 locks matches the filter. Esc clears it."]
-        assert "Findings" not in screen.text
+        assert screen.rows == ["None of 3 rows fits the filter. Esc clears it."]
+        assert "Sort by" not in screen.text
         await screen.press("escape")
         assert len(screen.rows) == 3
 
@@ -278,7 +281,7 @@ async def test_a_pause_holds_the_picture() -> None:
         await screen.show(numbered(5))
         await screen.wait(7)
         assert len(screen.rows) == 3
-        assert screen.lines[2] == " • Paused. What is shown is 7 s old; Space goes on."
+        assert screen.lines[3] == " • Paused. What is shown is 7 s old; Space goes on."
         await screen.press("j")
         assert screen.selected() == (None, "7,-42")
         await screen.press("space")
@@ -303,18 +306,18 @@ async def test_the_interval_goes_up_and_down_in_steps() -> None:
 
 async def test_the_details_take_the_screen_and_give_it_back() -> None:
     async with open_top(REPORT, size=(60, 15)) as screen:
-        assert "Findings" not in screen.text
+        assert "Why" not in screen.text
         await screen.press("enter")
-        assert screen.lines[2].strip("━") == " send_daily_digest "
-        assert screen.lines[3] == " Findings"
+        assert screen.lines[3].strip("━") == " send_daily_digest "
+        assert screen.lines[4] == " Why"
         assert screen.lines[-1].startswith(" Esc back")
         assert "JOB" not in screen.text
         await screen.press("down", "j")
-        assert screen.lines[3] != " Findings"
+        assert screen.lines[4] != " Why"
         await screen.press("G")
-        assert screen.lines[-2].split() == ["query", "COMMIT"]
+        assert screen.lines[-2].split()[0] == "scope"
         await screen.press("g", "down", "k")
-        assert screen.lines[3] == " Findings"
+        assert screen.lines[4] == " Why"
         for key in ("enter", "escape"):
             await screen.press(key)
             assert "JOB" in screen.text
@@ -338,7 +341,7 @@ async def test_tab_moves_the_arrows_to_the_details_and_back() -> None:
     async with open_top(REPORT) as screen:
         await screen.press("tab", "down")
         assert screen.selected() == (4711, "send_daily_digest")
-        assert " Findings" not in screen.lines
+        assert " Why" not in screen.lines
         assert screen.lines[-1].startswith(" Esc back")
         await screen.press("tab", "down")
         assert screen.selected() == (None, "7,-42")
@@ -348,32 +351,17 @@ async def test_details_of_the_same_lock_stay_where_they_were_scrolled_to() -> No
     async with open_top(REPORT) as screen:
         await screen.press("tab", "down")
         await screen.show(make_report(WAITER, PREPARED, HOLDER, findings=(STALE,)))
-        assert " Findings" not in screen.lines
+        assert " Why" not in screen.lines
         await screen.press("tab", "down")
-        assert " Findings" not in screen.lines  # this one has none
-        assert " Held" in screen.lines
+        assert " Why" in screen.lines
 
 
 @pytest.mark.parametrize("closing", ["escape", "question_mark", "q", "enter", "space"])
 async def test_the_help_tells_every_key(closing: str) -> None:
-    async with open_top(REPORT, size=(80, 30)) as screen:
+    async with open_top(REPORT, size=(80, 50)) as screen:
         await screen.press("question_mark")
-        for key in (
-            "Up  k",
-            "Down  j",
-            "PgUp",
-            "PgDn",
-            "Home  g",
-            "End  G",
-            "/",
-            "Enter",
-            "Tab",
-            "Esc",
-            "Space",
-        ):
-            assert f"│ {key} " in screen.text
-        for key in ("+", "-", "?", "q", "Ctrl-C", "Ctrl-Z"):
-            assert f"│ {key} " in screen.text
+        for key in (*MOVE, *VIEWS, *LOOK, *ACT, *RUN):
+            assert re.search(rf"[│ ] {re.escape(key.shown)} +{re.escape(key.does)}", screen.text), key
         await screen.press(closing)
         assert "Ctrl-C" not in screen.text
         assert screen.app.is_running
@@ -382,7 +370,7 @@ async def test_the_help_tells_every_key(closing: str) -> None:
 async def test_the_help_scrolls_where_it_does_not_fit() -> None:
     async with open_top(REPORT, size=(40, 10)) as screen:
         await screen.press("question_mark", "end")
-        assert "Ctrl-Z" in screen.text
+        assert "all words have to fit" in screen.text
 
 
 @pytest.mark.parametrize(
@@ -421,7 +409,7 @@ async def test_an_error_of_its_own_ends_it_without_a_stack_on_the_screen(
 
     with pytest.raises(ZeroDivisionError):  # noqa: PT012 - Textual hands it to the test as well
         async with open_top(REPORT) as screen:
-            monkeypatch.setattr("pglock_inspect.top.ui.app.matching", broken)
+            monkeypatch.setattr("pglock_inspect.top.showing.matching", broken)
             await screen.show(REPORT)
     assert isinstance(screen.app.return_value, ZeroDivisionError)
     assert "Traceback" not in "".join(capfd.readouterr())
@@ -432,13 +420,13 @@ async def test_a_lost_server_shows_a_banner_and_comes_back_by_itself() -> None:
         await screen.wait(30)
         await screen.show(UNREACHABLE)
         await screen.wait(4)
-        assert screen.lines[2].startswith(" ✗ What is shown is 34 s old: cannot connect to")
+        assert screen.lines[3].startswith(" ✗ What is shown is 34 s old: cannot connect to")
         assert "lost" in screen.lines[0]
         assert len(screen.rows) == 3
         await screen.press("down")
         assert screen.selected() == (None, "7,-42")
         await screen.show(REPORT)
-        assert screen.lines[2].startswith("   JOB")
+        assert screen.lines[3].startswith("   JOB")
         assert "connected" in screen.lines[0]
 
 
@@ -460,7 +448,7 @@ async def test_keys_work_while_a_poll_hangs() -> None:
 async def test_only_lines_that_changed_are_painted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_top(REPORT) as screen:
         painted: list[int] = []
-        monkeypatch.setattr(LockTable, "refresh_line", lambda _, row: painted.append(row))
+        monkeypatch.setattr(Table, "refresh_line", lambda _, row: painted.append(row))
         await screen.show(make_report(WAITER, PREPARED, HOLDER, findings=(STALE,)))
         assert painted == []
         await screen.show(
@@ -473,7 +461,7 @@ async def test_only_lines_that_changed_are_painted_again(monkeypatch: pytest.Mon
 
 async def test_ten_thousand_rows_cost_those_in_sight() -> None:
     async with open_top(numbered(10_000)) as screen:
-        table = screen.app.query_one(LockTable)
+        table = screen.app.query_one(Table)
         await screen.press("end")
         assert screen.selected() == (10_999, "job-9999")
         assert len(table._drawn) <= 2 * table.size.height

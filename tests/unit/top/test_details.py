@@ -9,9 +9,11 @@ from pglock_inspect.present.cells import width
 from pglock_inspect.present.evidence import findings_of
 from pglock_inspect.present.look import Look
 from pglock_inspect.top.details import describe
-from pglock_inspect.top.sections import Section, lines_of
+from pglock_inspect.top.past import Hold
+from pglock_inspect.top.sections import Entry, Section, lines_of
+from pglock_inspect.top.view import Sight
 from tests.support.any_reports import reports
-from tests.support.reports import HOLDER, NOW, PREPARED, SESSION, STALE, WAITER, make_report
+from tests.support.reports import HOLDER, NOW, PREPARED, SESSION, STALE, WAITER, ago, make_report
 
 LOOK = Look()
 REPORT = make_report(HOLDER, WAITER, PREPARED, findings=(STALE,))
@@ -25,8 +27,15 @@ def told(sections: list[Section]) -> dict[str, dict[str, str]]:
 
 
 def test_of_a_holder() -> None:
-    assert told(describe(HOLDER, REPORT, LOOK)) == {
-        "Findings": {"✗": STALE.summary, "": STALE.evidence, "→": STALE.suggestion},
+    assert told(describe(HOLDER, Sight(REPORT), LOOK)) == {
+        "Why": {
+            "": "(pg_cancel_backend would change nothing: the holder is idle)",
+            "held by": "pid 4711, user app, worker-3 at 10.0.0.7:51234, idle for 42 min.",
+            "last ran": "COMMIT",
+            "waiting": "1 session: pid 4720 (12 min).",
+            "do": "pglock-inspect kill 4711 --terminate",
+        },
+        "Findings": {"✗": STALE.summary, "": STALE.evidence},
         "Held": {
             "for": "≥ 42 min",
             "proven": "at least 42 min, at most 3 h 2 min",
@@ -34,6 +43,10 @@ def test_of_a_holder() -> None:
             "limit": "10 min, held 4.2 times as long",
         },
         "Waiters": {"pid 4720": "for 12 min, worker-1"},
+        "Blocking": {
+            "4711": "worker-3, waits for nobody: the root",
+            "└─ 4720": "worker-1, waits for 12 min to get send_daily_digest",
+        },
         "Key": {
             "name": "send_daily_digest",
             "named by": "the configuration by hashtext",
@@ -53,13 +66,45 @@ def test_of_a_holder() -> None:
             "state since": "42 min ago (2026-11-30 01:18:00 UTC)",
             "statement": "42 min ago (2026-11-30 01:17:59 UTC)",
             "connected": "3 h 2 min ago (2026-11-29 22:58:00 UTC)",
-            "query": "COMMIT",
         },
+        "Last statement": {"": "COMMIT"},
     }
 
 
+def test_the_account_begins_with_what_is_wrong() -> None:
+    why, *_ = describe(HOLDER, Sight(REPORT), LOOK)
+    assert why.entries[0] == Entry(
+        "", "send_daily_digest in database app is STALE: held 42 min, allowed 10 min.", "critical"
+    )
+
+
+def test_the_last_statement_is_colored() -> None:
+    query = "SELECT pg_advisory_lock(42), 'a b' -- why"
+    lock = replace(HOLDER, session=replace(SESSION, query=query))
+    [statement] = [s for s in describe(lock, Sight(REPORT), LOOK) if s.title == "Last statement"]
+    spans = dict(statement.entries[0].spans)
+    assert "".join(text for text, _ in statement.entries[0].spans) == query
+    assert (spans["SELECT"], spans["42"], spans["-- why"]) == ("strong", "good", "quiet")
+    lines = lines_of([statement], 20)
+    assert [span for span in lines[1] if span[0] == "SELECT"] == [("SELECT", "strong")]
+    assert all(width("".join(text for text, _ in line)) <= 20 for line in lines)
+
+
+def test_recent_holds_stand_on_a_line_of_time() -> None:
+    past = (
+        Hold(replace(HOLDER, pid=7), ago(60)),
+        Hold(replace(HOLDER, pid=8, held=None), ago(120), ago(90)),
+        Hold(PREPARED, ago(50)),
+    )
+    [recent] = [s for s in describe(HOLDER, Sight(REPORT, past=past), LOOK) if s.title == "Recent holds"]
+    line, running, ended = recent.entries
+    assert (line.label, line.text) == ("2 min ago", "━" * 10 + "─" * 8 + "━" * 18)
+    assert (running.label, running.text) == ("01:59:00", "taken by pid 7 (worker-3), held for ~ 42 min")
+    assert (ended.label, ended.text) == ("01:58:30", "released by pid 8 (worker-3), held for ~ 30 s")
+
+
 def test_of_a_waiter() -> None:
-    sections = told(describe(replace(WAITER, queued_behind=(4719, "gid-1")), REPORT, LOOK))
+    sections = told(describe(replace(WAITER, queued_behind=(4719, "gid-1")), Sight(REPORT), LOOK))
     assert sections["Waiting"] == {
         "for": "12 min",
         "blocked by": "pid 4711",
@@ -69,7 +114,7 @@ def test_of_a_waiter() -> None:
 
 
 def test_of_a_prepared_transaction_whose_key_has_no_name() -> None:
-    sections = told(describe(PREPARED, REPORT, LOOK))
+    sections = told(describe(PREPARED, Sight(REPORT), LOOK))
     assert sections["Prepared transaction"] == {
         "gid": "transfer-17",
         "prepared": "5 min ago (2026-11-30 01:55:00 UTC)",
@@ -94,7 +139,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
         name=Name("leader", "known", product="Patroni", maybe=True),
         session=None,
     )
-    sections = told(describe(lock, make_report(lock), LOOK))
+    sections = told(describe(lock, Sight(make_report(lock)), LOOK))
     assert sections["Held"] == {
         "for": "?",
         "known how": "nothing tells since when",
@@ -108,13 +153,13 @@ def test_what_is_not_known_is_not_made_up() -> None:
 
 def test_many_waiters_are_counted_beyond_fifty_and_the_longest_come_first() -> None:
     waiters = [replace(WAITER, pid=pid, waited_seconds=float(pid)) for pid in range(1, 61)]
-    entries = describe(replace(HOLDER, waiters=60), make_report(HOLDER, *waiters), LOOK)[1].entries
+    entries = describe(replace(HOLDER, waiters=60), Sight(make_report(HOLDER, *waiters)), LOOK)[2].entries
     assert [entries[0].label, entries[49].label, entries[50].text] == ["pid 60", "pid 11", "and 10 more"]
 
 
 def test_findings_about_no_single_lock_are_told_too() -> None:
     report = make_report(HOLDER, findings=(NO_PG_MONITOR,))
-    assert told(describe(HOLDER, report, LOOK))["Server"]["•"] == "this role sees little"
+    assert told(describe(HOLDER, Sight(report), LOOK))["Server"]["•"] == "this role sees little"
 
 
 def test_findings_belong_to_the_lock_that_they_are_about() -> None:
@@ -141,7 +186,7 @@ def test_findings_about_groups_of_locks_belong_to_each_of_them() -> None:
 @given(reports(), st.integers(10, 400))
 def test_any_lock_fits_any_width(report: object, cells: int) -> None:
     for lock in report.locks[:3]:  # type: ignore[attr-defined]
-        for line in lines_of(describe(lock, report, LOOK), cells):  # type: ignore[arg-type]
+        for line in lines_of(describe(lock, Sight(report), LOOK), cells):  # type: ignore[arg-type]
             text = "".join(text for text, _ in line)
             assert text.isprintable()
-            assert width(text) <= max(cells, 26)
+            assert width(text) <= max(cells, 35)

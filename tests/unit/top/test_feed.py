@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pglock_inspect.top.feed import Feed
+from pglock_inspect.top.feed import Feed, Numbers
+from pglock_inspect.top.view import Sight
 from tests.support.reports import HOLDER, UNREACHABLE, WAITER, make_report
 
 FIRST, SECOND = make_report(HOLDER), make_report(WAITER)
@@ -15,8 +16,8 @@ def test_nothing_is_shown_before_the_first_report() -> None:
 
 def test_the_newest_report_is_shown() -> None:
     feed = Feed("db", now=0.0)
-    feed.receive(FIRST, (), 1.0)
-    feed.receive(SECOND, (), 3.0)
+    feed.receive(Sight(FIRST), 1.0)
+    feed.receive(Sight(SECOND), 3.0)
     assert feed.shown is SECOND
     assert feed.target == SECOND.target
     assert feed.age(4.0) == 1.0
@@ -25,20 +26,20 @@ def test_the_newest_report_is_shown() -> None:
 
 def test_a_lost_server_leaves_the_last_report_and_its_age() -> None:
     feed = Feed("db", now=0.0)
-    feed.receive(FIRST, (), 1.0)
-    feed.receive(UNREACHABLE, (), 11.0)
+    feed.receive(Sight(FIRST), 1.0)
+    feed.receive(Sight(UNREACHABLE), 11.0)
     assert feed.shown is FIRST
     assert feed.age(12.0) == 11.0
     assert feed.connection(12.0, 2.0) == "lost"
     assert feed.error == UNREACHABLE.error
-    feed.receive(SECOND, (), 13.0)
+    feed.receive(Sight(SECOND), 13.0)
     assert (feed.shown, feed.error, feed.connection(13.0, 2.0)) == (SECOND, None, "connected")
 
 
 def test_a_poll_that_does_not_return_shows_as_silence() -> None:
     feed = Feed("db", now=0.0)
     assert feed.connection(9.0, 2.0) == "silent"
-    feed.receive(FIRST, (), 10.0)
+    feed.receive(Sight(FIRST), 10.0)
     assert feed.connection(17.0, 2.0) == "connected"
     assert feed.connection(19.0, 2.0) == "silent"
     assert feed.connection(99.0, 60.0) == "connected"
@@ -47,16 +48,26 @@ def test_a_poll_that_does_not_return_shows_as_silence() -> None:
 
 def test_a_pause_holds_what_is_shown_and_its_end_shows_the_newest() -> None:
     feed = Feed("db", now=0.0)
-    feed.receive(FIRST, (), 1.0)
+    feed.receive(Sight(FIRST), 1.0)
     feed.toggle_pause(2.0)
-    feed.receive(SECOND, [WAITER], 3.0)
-    assert (feed.shown, feed.rows) == (FIRST, ())
+    feed.receive(Sight(SECOND), 3.0)
+    assert feed.shown is FIRST
     assert feed.age(4.0) == 3.0
     feed.toggle_pause(5.0)
-    assert (feed.shown, feed.rows) == (SECOND, [WAITER])
+    assert feed.shown is SECOND
 
 
 def test_what_a_failure_lacks_is_no_reason_to_show_it() -> None:
     feed = Feed("db", now=0.0)
-    feed.receive(replace(UNREACHABLE, error=None), (), 1.0)
+    feed.receive(Sight(replace(UNREACHABLE, error=None)), 1.0)
     assert feed.shown is None
+
+
+def test_remembers_the_numbers_of_the_polls_that_worked() -> None:
+    feed = Feed("db", now=0.0)
+    for report in (FIRST, UNREACHABLE, SECOND):
+        feed.receive(Sight(report), 1.0)
+    assert [*feed.trend] == [Numbers(1, 0), Numbers(0, 1)]
+    for _ in range(1000):
+        feed.receive(Sight(FIRST), 1.0)
+    assert len(feed.trend) == 60

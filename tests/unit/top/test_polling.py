@@ -118,3 +118,14 @@ def test_a_stopped_one_tells_nothing_and_says_whether_it_has_ended() -> None:
     wait_until(poller.stop, "the last poll has ended")
     time.sleep(0.01)
     assert not told
+
+
+def test_does_work_between_polls_in_its_own_thread_and_at_once(start: Callable[..., Poller]) -> None:
+    done: Queue[str] = Queue()
+    poller = start(lambda: REPORT, 1000.0)
+    poller.do(lambda: done.put(threading.current_thread().name))
+    assert done.get(timeout=10) == "poller"
+    told: Queue[object] = Queue()
+    poller.listen(told.put)
+    poller.do(lambda: None)
+    assert [told.get(timeout=10) for _ in range(2)] == [REPORT] * 2  # a poll follows it

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from pglock_inspect.model import Held, Name
-from pglock_inspect.top.rows import arrange, identity, index_of, matching
+from pglock_inspect.model import Held
+from pglock_inspect.top.rows import arrange, identity
 from tests.support.any_reports import LOCKS
-from tests.support.reports import HOLDER, PREPARED, SESSION, WAITER
+from tests.support.reports import HOLDER, PREPARED, WAITER
 
 if TYPE_CHECKING:
     from random import Random
@@ -49,29 +49,9 @@ def test_the_order_does_not_depend_on_the_order_before(locks: list[Lock], random
     assert arrange(shuffled) == arrange(locks)
 
 
-def test_filter_looks_at_job_user_application_and_database_in_any_case() -> None:
-    other = replace(
-        HOLDER,
-        name=Name("reindex", "config"),
-        session=replace(SESSION, user="Search", application_name="Sidekiq", client="hidden", query="hidden"),
-        database="shop",
-    )
-    locks = [HOLDER, other]
-    for text in ("REINDEX", "search", "sidekiq", "Shop", " reindex "):
-        assert matching(locks, text) == [other]
-    assert matching(locks, "hidden") == []
-    assert matching(locks, "  ") == locks
-
-
-def test_filter_finds_what_has_no_name_by_its_key_and_prepared_transactions_by_owner_and_gid() -> None:
-    locks = [HOLDER, PREPARED]
-    for text in ("7,-42", "billing", "transfer-17"):
-        assert matching(locks, text) == [PREPARED]
-
-
 def test_a_waiter_that_got_its_lock_is_the_same() -> None:
     granted = replace(WAITER, granted=True, held=CALM.held, waited_seconds=None)
-    assert index_of(identity(WAITER), [HOLDER, granted]) == 1
+    assert identity(WAITER) == identity(granted)
 
 
 def test_another_mode_holder_or_database_is_not_the_same() -> None:
@@ -81,4 +61,4 @@ def test_another_mode_holder_or_database_is_not_the_same() -> None:
         replace(HOLDER, database="other"),
         PREPARED,
     ]
-    assert index_of(identity(HOLDER), others) is None
+    assert identity(HOLDER) not in {identity(other) for other in others}
