@@ -28,7 +28,7 @@ def demo() -> int:
     with server, Workload(server) as workload, Watcher(workload.dsn(), settings) as watcher:
         report = workload.wait(watcher)
         if is_usable():
-            return show(watcher, settings.interval)
+            return show([watcher], settings.interval)
         from pglock_inspect.present import nagios, table  # noqa: PLC0415
         from pglock_inspect.present.verdict import judge  # noqa: PLC0415
 

@@ -15,6 +15,8 @@ from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access,
 from pglock_inspect.cli.output import talk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pglock_inspect.model import Lock, Report
     from pglock_inspect.top.acting import Action, Proposal, Propose
     from pglock_inspect.watch import Watcher
@@ -46,47 +48,53 @@ def top(
         return ExitCode.UNKNOWN
 
     from pglock_inspect.cli.access import settings_of, sources_of, watcher_of  # noqa: PLC0415
-    from pglock_inspect.errors import ConfigError  # noqa: PLC0415
 
     settings = settings_of(access)
-    source, *others = sources_of(access, settings)
-    if others:
-        raise ConfigError("top shows one server: give one --target")
-    return show(watcher_of(source, settings), every or settings.interval, read_only=read_only)
+    watchers = [watcher_of(source, settings) for source in sources_of(access, settings)]
+    return show(watchers, every or settings.interval, read_only=read_only)
 
 
-def show(watcher: Watcher, interval: float, *, read_only: bool = False) -> int:
-    """Show what a watcher sees until the person quits; return the exit code.
+def show(watchers: Sequence[Watcher], interval: float, *, read_only: bool = False) -> int:
+    """Show what watchers see until the person quits; return the exit code.
 
-    Raises `ServerFailure` where the first poll does not reach the server.
+    Raises `ServerFailure` where the first poll of an only one does not reach the server.
     """
     from pglock_inspect.present.look import look_of  # noqa: PLC0415
     from pglock_inspect.top.polling import Poller  # noqa: PLC0415
     from pglock_inspect.top.terminal import ask_background  # noqa: PLC0415
     from pglock_inspect.watch import pause  # noqa: PLC0415
 
-    poller = Poller(
-        watcher.poll,
-        max(interval, LEAST_INTERVAL),
-        lambda interval, failures: pause(interval, failures, random()),  # noqa: S311 - a jitter
-    )
+    pollers = [
+        Poller(
+            watcher.poll,
+            max(interval, LEAST_INTERVAL),
+            lambda interval, failures: pause(interval, failures, random()),  # noqa: S311 - a jitter
+        )
+        for watcher in watchers
+    ]
     gc.disable()  # nothing that is loaded from here on is garbage; to look for some would take its time
-    poller.start()
+    for poller in pollers:
+        poller.start()
     is_light = ask_background()
     try:
-        from pglock_inspect.top.ui.app import TopApp  # noqa: PLC0415  (while server and terminal answer)
+        # While server and terminal answer.
+        from pglock_inspect.top.ui.app import Source, TopApp  # noqa: PLC0415
     finally:
         light = is_light()
     gc.freeze()
     gc.enable()
     assert sys.__stderr__
-    propose = None if read_only else _propose_on(watcher)
-    app = TopApp(poller, watcher.target, look_of(sys.__stderr__.encoding), propose=propose, light=light)
+    sources = [
+        Source(watcher.target, poller, None if read_only else _propose_on(watcher))
+        for watcher, poller in zip(watchers, pollers, strict=True)
+    ]
+    app = TopApp(sources, look_of(sys.__stderr__.encoding), light=light)
     try:
         error = app.run()
     finally:
-        if poller.stop():
-            watcher.close()
+        for watcher, poller in zip(watchers, pollers, strict=True):
+            if poller.stop():
+                watcher.close()
     if error:
         raise error
     return app.return_code or ExitCode.OK

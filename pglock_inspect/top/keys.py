@@ -39,6 +39,7 @@ LOOK = (
     Key("less_than_sign", "sort_column(-1)", "<", "sort by column: left"),
     Key("greater_than_sign", "sort_column(1)", ">", "sort by column: right"),
     Key("r", "reverse", "r", "reverse the order"),
+    Key("T", "deed('choose_target')", "T", "choose the target"),
     Key("escape", "leave", "Esc", "back; clear the filter"),
 )
 ACT = (

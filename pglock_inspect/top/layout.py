@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pglock_inspect.present.columns import Column
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pglock_inspect.present.columns import Column
+    from pglock_inspect.present.look import Look
+    from pglock_inspect.present.spans import Span
+    from pglock_inspect.top.view import Row
 
 _ROOMY = 79
+
+
+def _target(row: Row, _width: int, look: Look) -> list[Span]:
+    return [(look.text(row.sight.report.target), "text")]
+
+
+TARGET = Column("TARGET", 10, 20, _target)
+"""The one column that gets the row itself."""
 
 
 class Plan(NamedTuple):
@@ -30,6 +42,16 @@ class Plan(NamedTuple):
     if_room: tuple[Column, ...] = ()
     widened: tuple[tuple[Column, int], ...] = ()
     least: Mapping[Column, int] = {}
+
+
+def with_target(plan: Plan) -> Plan:
+    """Return a plan that says of each row which server it is of."""
+    main, *others = plan.from_left
+    return plan._replace(
+        from_left=(main, TARGET, *others),
+        always=(TARGET, *plan.always),
+        widened=(*plan.widened[:1], (TARGET, 16), *plan.widened[1:]),
+    )
 
 
 class Place(NamedTuple):

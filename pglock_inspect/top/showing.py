@@ -5,23 +5,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pglock_inspect.top import views
+from pglock_inspect.top.layout import with_target
 from pglock_inspect.top.view import matching, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pglock_inspect.present.columns import Column
+    from pglock_inspect.top.layout import Plan
     from pglock_inspect.top.view import Order, Row, Sight, View
 
 
 class Showing:
-    """The person's choices. Each view keeps its own order; ``typed`` is the filter of all of them."""
+    """The person's choices. Each view keeps its own order; ``typed`` is the filter of all of them.
 
-    def __init__(self) -> None:
+    ``source`` is the number of the only server to show, None for all; there may be ``several``.
+    """
+
+    def __init__(self, *, several: bool = False) -> None:
+        self.source: int | None = None
+        self._several = several
         self.view: View = views.load("locks")
         self.typed = ""
         self._orders: dict[str, Order] = {}
         self._backwards: set[str] = set()
+
+    @property
+    def plan(self) -> Plan:
+        """The columns of the open view, with the target where rows are of several."""
+        plan = self.view.plan
+        return with_target(plan) if self._several and self.source is None else plan
 
     @property
     def order(self) -> Order:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pglock_inspect.present.look import Look
 from pglock_inspect.top.polling import Poller
-from pglock_inspect.top.ui.app import TopApp
+from pglock_inspect.top.ui.app import Source, TopApp
 from tests.support.reports import make_report
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ async def open_top(
 ) -> AsyncIterator[Screen]:
     """Open the program on a server that has told these reports."""
     poller, clock = Poller(make_report, interval=2.0), Clock()  # not started: the test tells what came
-    app = TopApp(poller, "db.example.org:5432", look or Look(), propose=propose, clock=clock)
+    sources = [Source("db.example.org:5432", poller, propose)]
+    app = TopApp(sources, look or Look(), clock=clock)
     async with app.run_test(size=size) as pilot:
         screen = Screen(app, pilot, poller, clock)
         await screen.show(*came)

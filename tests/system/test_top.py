@@ -331,3 +331,21 @@ def test_rows_are_exported_and_copied(top: Top, pglock: Pglock, connect: Connect
         wait_until(lambda: "send_daily_digest" in screen.run("show-buffer"), "the terminal has the copy")
     [file] = pglock.directory.glob("pglock-locks-*.json")
     assert json.loads(file.read_text())[0]["job"] == "send_daily_digest"
+
+
+def test_several_targets(top: Top, pglock: Pglock, connect: Connect, dsn: str) -> None:
+    config = pglock.directory / "targets.toml"
+    targets = "".join(f'[[targets]]\nname = "{name}"\ndsn = "{dsn}"\n' for name in ("blue", "green"))
+    config.write_text(JOBS + targets)
+    connect("worker-3").execute(TAKE_DIGEST)
+    with top("--config", str(config), "--target", "all", size=(100, 30)) as screen:
+        screen.wait_for("2 targets")
+        screen.wait_for("blue ")
+        screen.wait_for("green ")
+        screen.wait_for("2 held")
+        screen.press("T")
+        screen.wait_for("all targets")
+        screen.press("Down", "Down", "Enter")
+        screen.wait_for("1 held")
+        assert "blue" not in screen.text
+        assert screen.lines[0].split()[1] == "green"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual import on
@@ -42,10 +43,19 @@ if TYPE_CHECKING:
     from pglock_inspect.present.spans import Meaning, Span
     from pglock_inspect.top.acting import Propose
     from pglock_inspect.top.polling import Poller
+    from pglock_inspect.top.view import Row
 
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _BANNER_LINES = 3
 _NOTICE_SECONDS = 10.0
+
+
+class Source(NamedTuple):
+    """A server to show. ``propose`` is how its processes are ended, None where they cannot be."""
+
+    target: str
+    poller: Poller
+    propose: Propose | None = None
 
 
 class Notice(NamedTuple):
@@ -59,7 +69,7 @@ class Notice(NamedTuple):
 class TopApp(App[BaseException]):
     """The live table; what `run` returns is the error that ended it, None where the person did.
 
-    ``propose`` is how processes are ended, None where they cannot be. ``clock`` is monotonic, in seconds.
+    ``clock`` is monotonic, in seconds.
     """
 
     TITLE = "pglock-inspect"
@@ -78,19 +88,17 @@ class TopApp(App[BaseException]):
     ]
 
     class Polled(Message):
-        """The poller has something to tell."""
+        """The poller of a source has something to tell."""
 
-        def __init__(self, came: Sight | BaseException) -> None:
+        def __init__(self, source: int, came: Sight | BaseException) -> None:
             super().__init__()
-            self.came = came
+            self.source, self.came = source, came
 
     def __init__(
         self,
-        poller: Poller,
-        target: str,
+        sources: Sequence[Source],
         look: Look,
         *,
-        propose: Propose | None = None,
         light: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -101,15 +109,14 @@ class TopApp(App[BaseException]):
             self.register_theme(theme)
         few_colors = self.no_color or self.console.color_system in {None, "standard"}
         self.theme = (themes.ANSI if few_colors else themes.LIGHT if light else themes.DARK).name
-        self.poller = poller
-        self.propose = propose
+        self.sources = sources
         self.look = look
         self._clock = clock
-        self._feed = Feed(target, clock())
-        self._past = Past()
+        self._feeds = [Feed(source.target, clock()) for source in sources]
+        self._pasts = [Past() for _ in sources]
         self._notice: Notice | None = None
         self._described: Hashable = None
-        self.showing = Showing()
+        self.showing = Showing(several=len(sources) > 1)
         self.table = Table(self.showing, look)
         self._details = Pane(id="details")
         self._filter = Input(placeholder="digest  job:…  user:…  app:…  db:…", compact=True)
@@ -147,42 +154,66 @@ class TopApp(App[BaseException]):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminated)
         self.set_interval(1, self.redraw)
         self.show()
-        self.poller.listen(self._hear)
+        for number, source in enumerate(self.sources):
+            source.poller.listen(partial(self._hear, number))
 
     # --- What comes in ---
 
-    def _hear(self, came: Report | BaseException) -> None:
+    def _hear(self, source: int, came: Report | BaseException) -> None:
         # This runs in the poller's thread: what takes long with many locks is done here.
+        told: Sight | BaseException
         if isinstance(came, BaseException):
-            self.post_message(self.Polled(came))
+            told = came
         elif came.server is None:
-            self.post_message(self.Polled(Sight(came)))
+            told = Sight(came)
         else:
-            self.post_message(self.Polled(Sight(came, arrange(came.locks), self._past.note(came))))
+            told = Sight(came, arrange(came.locks), self._pasts[source].note(came))
+        self.post_message(self.Polled(source, told))
 
     @on(Polled)
     def _take(self, message: Polled) -> None:
-        came = message.came
+        came, feed = message.came, self._feeds[message.source]
         if isinstance(came, BaseException):
             self.exit(came)
-        elif came.report.server is None and self._feed.shown is None:
+        elif came.report.server is None and feed.shown is None and len(self._feeds) == 1:
             failure = came.report.failure or "other"
             self.exit(ServerFailure(came.report.error or "the server cannot be read", failure))
         else:
-            self._feed.receive(came, self._clock())
+            feed.receive(came, self._clock())
             self.show()
+
+    @property
+    def feeds(self) -> list[Feed]:
+        """Those that the person wants to see."""
+        chosen = self.showing.source
+        return self._feeds if chosen is None else [self._feeds[chosen]]
+
+    def source_of(self, row: Row) -> Source:
+        """Return where a row comes from."""
+        return next(
+            source
+            for source, feed in zip(self.sources, self._feeds, strict=True)
+            if feed.shown and feed.shown.target == row.sight.report.target
+        )
 
     # --- What is drawn ---
 
     def show(self) -> None:
         """Show what the feed shows."""
-        sights = [feed.sight for feed in [self._feed] if feed.sight]
+        sights = [feed.sight for feed in self.feeds if feed.sight]
         self.table.show(*self.showing.rows(sights))
         self.redraw()
 
     @on(Table.Selected)
-    def _describe(self, message: Table.Selected) -> None:
-        row, report, view = message.row, self._feed.shown, self.showing.view
+    def _selected(self, message: Table.Selected) -> None:
+        if self._described is None and message.row is not None:
+            self.call_after_refresh(self._describe)  # the table comes first
+        else:
+            self._describe()
+
+    def _describe(self) -> None:
+        row, view = self.table.selected, self.showing.view
+        report = next((feed.shown for feed in self.feeds if feed.shown), None)
         if report is None:
             return
         title = self.look.text(view.title(row.item)) if row else ""
@@ -198,17 +229,17 @@ class TopApp(App[BaseException]):
             band.redraw()
 
     def _draw_header(self, cells: int) -> Sequence[Sequence[Span]]:
-        now, interval = self._clock(), self.poller.interval
+        now, interval = self._clock(), self._interval
         return [
-            status.title_line([self._feed], cells, self.look, interval=interval, now=now),
-            status.counts_line([self._feed], cells, self.look),
+            status.title_line(self.feeds, cells, self.look, interval=interval, now=now),
+            status.counts_line(self.feeds, cells, self.look),
         ]
 
     def _draw_tabs(self, cells: int) -> Sequence[Sequence[Span]]:
         return [status.tabs_line(self.showing.view.name, cells, self.look)]
 
     def _draw_banner(self, cells: int) -> Sequence[Sequence[Span]]:
-        told = status.banner([self._feed], self.poller.interval, self._clock(), self.look)
+        told = status.banner(self.feeds, self._interval, self._clock(), self.look)
         return [[(line, meaning)] for text, meaning in told for line in wrap(text, cells)][:_BANNER_LINES]
 
     def _draw_notice(self, cells: int) -> Sequence[Sequence[Span]]:
@@ -219,6 +250,10 @@ class TopApp(App[BaseException]):
 
     def _draw_hints(self, cells: int) -> Sequence[Sequence[Span]]:
         return [status.hints_line(self._mode, self.table.position, self.showing, cells, self.look)]
+
+    @property
+    def _interval(self) -> float:
+        return self.sources[0].poller.interval
 
     @property
     def _mode(self) -> status.Mode:
@@ -257,15 +292,18 @@ class TopApp(App[BaseException]):
 
     def action_pause(self) -> None:
         """Hold what is shown, or go on."""
-        self._feed.toggle_pause(self._clock())
+        now = self._clock()
+        for feed in self._feeds:
+            feed.toggle_pause(now)
         self.show()
 
     def action_interval(self, steps: int) -> None:
         """Poll more or less often."""
-        now = self.poller.interval
+        now = self._interval
         beyond = [seconds for seconds in INTERVALS if (seconds > now if steps > 0 else seconds < now)]
         if beyond:
-            self.poller.interval = min(beyond) if steps > 0 else max(beyond)
+            for source in self.sources:
+                source.poller.interval = min(beyond) if steps > 0 else max(beyond)
             self.redraw()
 
     def action_details(self) -> None:

@@ -43,6 +43,20 @@ def sort(app: TopApp) -> None:
     app.push_screen(Choice("Sort by", [*orders], showing.order.name), chosen)
 
 
+def choose_target(app: TopApp) -> None:
+    """Ask which server to show."""
+    every = "all targets"
+    names = [app.look.text(source.target) for source in app.sources]
+
+    def chosen(name: str | None) -> None:
+        if name is not None:
+            app.showing.source = None if name == every else names.index(name)
+            app.show()
+
+    now = every if app.showing.source is None else names[app.showing.source]
+    app.push_screen(Choice("Show", [every, *names] if len(names) > 1 else names, now), chosen)
+
+
 def copy_row(app: TopApp) -> None:
     """Hand the selected row to the terminal's clipboard."""
     row = app.table.selected
@@ -90,7 +104,8 @@ def terminate(app: TopApp) -> None:
 
 def _end(app: TopApp, action: Action) -> None:
     row = app.table.selected
-    if app.propose is None:
+    source = app.source_of(row) if row else app.sources[0]
+    if source.propose is None:
         app.tell("This view is read-only: nothing can be cancelled or terminated here.", "warning")
         return
     lock = app.showing.view.lock_of(row) if row else None
@@ -98,7 +113,7 @@ def _end(app: TopApp, action: Action) -> None:
         app.tell("This row is about no lock that somebody holds or waits for.", "warning")
         return
     try:
-        proposal = app.propose(row.sight.report, lock, action)
+        proposal = source.propose(row.sight.report, lock, action)
     except Refused as refused:
         more = f" {refused.instead}" if refused.instead else ""
         app.tell(f"{refused}{more}", "warning")
@@ -107,7 +122,7 @@ def _end(app: TopApp, action: Action) -> None:
     def answered(yes: bool | None) -> None:  # noqa: FBT001 - as Textual calls it
         if yes:
             app.tell("Under way …" if app.look.encoding == "utf-8" else "Under way ...")
-            app.poller.do(partial(_carry_out, app, proposal))
+            source.poller.do(partial(_carry_out, app, proposal))
         else:
             app.tell("Nothing was done.")
 

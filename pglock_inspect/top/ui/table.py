@@ -11,7 +11,7 @@ from textual.scroll_view import ScrollView
 
 from pglock_inspect.present.spans import fit
 from pglock_inspect.top.keys import MOVE
-from pglock_inspect.top.layout import lay_out
+from pglock_inspect.top.layout import TARGET, lay_out
 from pglock_inspect.top.ui.painted import Painted
 from pglock_inspect.top.view import identity_of, index_of
 
@@ -128,15 +128,18 @@ class Table(Painted, ScrollView, can_focus=True):
 
     def heads(self, cells: int) -> list[list[Span]]:
         """Return the line of titles that belongs above the table."""
-        layout = lay_out(self._showing.view.plan, cells)
+        layout = lay_out(self._showing.plan, cells)
         return [self._join(layout, [[self._title(place)] for place in layout])]
 
     def cells(self, row: Row) -> list[list[Span]]:
         """Return what stands in the columns of a row."""
-        return [place.column.cell(row.item, place.width, self._look) for place in self._layout]
+        return [
+            place.column.cell(row if place.column is TARGET else row.item, place.width, self._look)
+            for place in self._layout
+        ]
 
     def _lay_out(self) -> None:
-        self._layout = lay_out(self._showing.view.plan, self.scrollable_content_region.width)
+        self._layout = lay_out(self._showing.plan, self.scrollable_content_region.width)
         self._drawn.clear()
 
     def _title(self, place: Place) -> Span:
