@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pglock_inspect.durations import format_duration
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.model import Report, to_instant
+from pglock_inspect.serve.exposition import Format, families_of
 from pglock_inspect.watch import pause
 
 if TYPE_CHECKING:
@@ -84,7 +85,10 @@ class Target:
                 self.read_at, failures = time.monotonic(), 0
             else:
                 failures += 1
-            self.latest = Latest(report)
+            latest = Latest(report)
+            for content_type in self.latest.made:  # before anybody asks, as somebody did before
+                families_of(latest, Format(content_type))
+            self.latest = latest
             self._tell_changes(report)
             delay = pause(self._interval, failures, random())  # noqa: S311 - a jitter
         self.watcher.close()

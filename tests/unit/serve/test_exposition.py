@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from prometheus_client import generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from pglock_inspect.model import Counters, Report, Tally
 from pglock_inspect.present.prometheus import Reports
@@ -33,6 +34,14 @@ def test_it_is_what_would_be_made_of_all_at_once(several: list[Report]) -> None:
     assert read_samples(shown(*several)) == read_samples(
         generate_latest(Reports(several, counters=True)).decode()
     )
+
+
+@given(st.one_of(reports(), failures()))
+def test_of_one_target_it_is_byte_by_byte_what_the_library_makes(report: Report) -> None:
+    report = replace(report, counters=HELD)
+    made = Reports([report], counters=True)
+    assert exposition([Latest(report)], PLAIN) == generate_latest(made)
+    assert exposition([Latest(report)], OPENMETRICS) == openmetrics.generate_latest(made)  # type: ignore[no-untyped-call]
 
 
 def test_no_family_is_there_twice() -> None:
