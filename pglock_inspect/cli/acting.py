@@ -90,8 +90,9 @@ def _carry_out(watcher: Watcher, order: Order) -> Outcome:
 
     if watcher.reader is None:
         raise Refused("the server cannot be reached: nothing was done")
-    # Who confirmed it has seen a session at work; another one must be as it was shown.
-    at_work = order.lock.session is not None and order.lock.session.state == "active"
+    # Who confirmed it has seen a holder at work; an idle one, and a waiter, must be as it was shown.
+    session = order.lock.session
+    at_work = order.lock.granted and session is not None and session.state == "active"
     act_on(watcher, order, persistent=at_work)
     came = wait_for_result(watcher, order)
     return Outcome(came.text, came.done)

@@ -308,7 +308,7 @@ def test_every_view_opens(top: Top, queue: Queue, connect: Connect, size: tuple[
         screen.press("?")
         screen.wait_for("the row above")
         screen.press("q")
-        screen.wait_for("- 7,-42")
+        wait_until(lambda: "the row above" not in screen.text, "the help is closed")
         screen.press(":")
         screen.wait_for("What to do")
         screen.press("locks")
@@ -349,3 +349,17 @@ def test_several_targets(top: Top, pglock: Pglock, connect: Connect, dsn: str) -
         screen.wait_for("1 held")
         assert "blue" not in screen.text
         assert screen.lines[0].split()[1] == "green"
+
+
+def test_a_holder_at_work_is_terminated(top: Top, connect: Connect) -> None:
+    holder = connect("worker-3")
+    with ThreadPoolExecutor(1) as threads:
+        working = threads.submit(holder.execute, f"{TAKE_DIGEST}; SELECT pg_sleep(3600)")
+        with top(size=(160, 50)) as screen:
+            screen.wait_for("send_daily_digest")
+            screen.press("K")
+            screen.wait_for("it is active")
+            screen.press("y")
+            screen.wait_for("is gone; send_daily_digest is free")
+        with pytest.raises(psycopg.OperationalError):
+            working.result()
