@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import psycopg
 import pytest
 
-from pglock_inspect.cli.kill import _act
+from pglock_inspect.cli.acting import act_on
 from pglock_inspect.errors import Refused
 from pglock_inspect.kill import order_for_process
 
@@ -121,7 +121,7 @@ def test_nobody_is_hit_who_had_moved_on(
 def strike(watcher: Watcher, order: Order, *, persistent: bool) -> bool:
     """Kill, and return whether somebody was hit."""
     try:
-        _act(watcher, order, persistent=persistent, dry=False)
+        act_on(watcher, order, persistent=persistent)
     except Refused:
         return False
     return True
