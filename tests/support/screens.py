@@ -59,6 +59,15 @@ class Screen:
         for one in came:
             self.poller._tell(one)
             await self.pilot.pause()
+            await self._described()
+
+    async def _described(self) -> None:
+        """Wait for the first details, which are drawn after the table."""
+        for _ in range(200):
+            if self.app.table.selected is None or self.app._described is not None:
+                break
+            await self.pilot.pause(0.02)
+        await self.pilot.pause()
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
