@@ -73,7 +73,8 @@ def _session(dsn: str) -> psycopg.Connection[Any]:
 
 def _two_sessions(dsn: str, first: psycopg.Connection[Any], patience: float) -> tuple[bool | None, Exclusion]:
     try:
-        with closing(_session(dsn)) as second, hanging_up(first, second, after=patience):
+        # The second one first: it may wait for the very session that the first one would leave to it.
+        with closing(_session(dsn)) as second, hanging_up(second, first, after=patience):
             shared = share_a_session(first, second)
             return shared, try_exclusion(first, second)
     except ServerFailure as failure:

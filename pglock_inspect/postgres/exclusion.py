@@ -103,7 +103,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def hanging_up(*connections: Connection, after: float) -> Iterator[None]:
-    """Break connections off that are still busy after so many seconds.
+    """Break connections off that are still busy after so many seconds, one after the other.
 
     A pooler that has no session left keeps a statement waiting, and no time-out of the server ends that.
     """

@@ -13,6 +13,7 @@ from pglock_inspect.config import Settings
 from pglock_inspect.doctor import Case, Check, examine
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.model import Job
+from pglock_inspect.postgres import exclusion
 from pglock_inspect.postgres.examine import measure
 from pglock_inspect.schemes import key_of
 from pglock_inspect.watch import Watcher
@@ -108,6 +109,23 @@ def test_a_pooler_is_told_and_nothing_is_left_on_its_sessions(
         found = checks(through, measured)
         assert (measured.shared, found["pooler"].grade, found["self-test"].grade) == expected
         assert not janitor.execute(ADVISORY).fetchall()
+
+
+@pytest.mark.requires("pgbouncer")
+def test_a_session_that_is_given_up_is_not_taken_for_one_that_is_shared(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a pooler has a moment to hand it on, before the other connection is broken off too."""
+    at_once = exclusion._hang_up
+
+    def slowly(*connections: Connection) -> None:
+        for connection in connections:
+            at_once(connection)
+            time.sleep(0.5)
+
+    monkeypatch.setattr(exclusion, "_hang_up", slowly)
+    with pgbouncer(dsn, "session", pool_size=1) as through:
+        assert measure(through, patience=0.2).shared is None
 
 
 @pytest.fixture
