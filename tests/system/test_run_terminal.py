@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,6 +46,19 @@ def enter(shell: Terminal, line: str) -> None:
     shell.press(line, "Enter")
 
 
+def stop(shell: Terminal) -> None:
+    """Press Ctrl-Z, and again as a person does: what is just being continued forgets it, by SIGCONT."""
+
+    def is_stopped() -> bool:
+        if "]+  Stopped" not in shell.text:
+            shell.press("C-z")
+            with suppress(AssertionError):
+                wait_until(lambda: "]+  Stopped" in shell.text, "it stops", timeout=2)
+        return "]+  Stopped" in shell.text
+
+    wait_until(is_stopped, "it is stopped", timeout=20)
+
+
 def ask_code(shell: Terminal) -> str:
     """Return the exit code that the shell knows of."""
     enter(shell, 'echo "code=$?."')
@@ -81,7 +95,7 @@ def test_ctrl_z_and_fg(shell: Terminal, janitor: Connection, program: str) -> No
     enter(shell, f"./under-lock {program}")
     shell.wait_for("\nready")
     for _ in range(2):
-        shell.press("C-z")
+        stop(shell)
         shell.wait_for("pglock-inspect: stopped, and will be ended in 1")
         shell.wait_for("]+  Stopped")
         assert janitor.execute(HELD).fetchone() == (2,)
