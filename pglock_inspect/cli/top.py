@@ -78,7 +78,8 @@ def show(watchers: Sequence[Watcher], interval: float, *, read_only: bool = Fals
     is_light = ask_background()
     try:
         # While server and terminal answer.
-        from pglock_inspect.top.ui.app import Source, TopApp  # noqa: PLC0415
+        from pglock_inspect.top.servers import Source  # noqa: PLC0415
+        from pglock_inspect.top.ui.app import TopApp  # noqa: PLC0415
     finally:
         light = is_light()
     gc.freeze()

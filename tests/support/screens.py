@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pglock_inspect.present.look import Look
 from pglock_inspect.top.polling import Poller
-from pglock_inspect.top.ui.app import Source, TopApp
+from pglock_inspect.top.servers import Source
+from pglock_inspect.top.ui.app import TopApp
 from tests.support.reports import make_report
 
 if TYPE_CHECKING:

@@ -17,17 +17,13 @@ from textual.message import Message
 from textual.widgets import Input, Label
 
 from pglock_inspect.errors import ServerFailure
-from pglock_inspect.present.cells import wrap
 from pglock_inspect.present.glyphs import ASCII
-from pglock_inspect.top import status
 from pglock_inspect.top.details import general
-from pglock_inspect.top.feed import Feed
 from pglock_inspect.top.keys import ACT, LOOK, RUN, VIEWS
-from pglock_inspect.top.past import Past
-from pglock_inspect.top.rows import arrange
+from pglock_inspect.top.servers import Servers
 from pglock_inspect.top.showing import Showing
 from pglock_inspect.top.ui import themes
-from pglock_inspect.top.ui.painted import Band
+from pglock_inspect.top.ui.around import around
 from pglock_inspect.top.ui.pane import Pane
 from pglock_inspect.top.ui.table import Table
 from pglock_inspect.top.view import Sight, identity_of
@@ -41,21 +37,12 @@ if TYPE_CHECKING:
     from pglock_inspect.model import Report
     from pglock_inspect.present.look import Look
     from pglock_inspect.present.spans import Meaning, Span
-    from pglock_inspect.top.acting import Propose
-    from pglock_inspect.top.polling import Poller
-    from pglock_inspect.top.view import Row
+    from pglock_inspect.top.feed import Feed
+    from pglock_inspect.top.servers import Source
+    from pglock_inspect.top.status import Mode
 
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-_BANNER_LINES = 3
 _NOTICE_SECONDS = 10.0
-
-
-class Source(NamedTuple):
-    """A server to show. ``propose`` is how its processes are ended, None where they cannot be."""
-
-    target: str
-    poller: Poller
-    propose: Propose | None = None
 
 
 class Notice(NamedTuple):
@@ -109,43 +96,32 @@ class TopApp(App[BaseException]):
             self.register_theme(theme)
         few_colors = self.no_color or self.console.color_system in {None, "standard"}
         self.theme = (themes.ANSI if few_colors else themes.LIGHT if light else themes.DARK).name
-        self.sources = sources
         self.look = look
-        self._clock = clock
-        self._feeds = [Feed(source.target, clock()) for source in sources]
-        self._pasts = [Past() for _ in sources]
-        self._notice: Notice | None = None
-        self._described: Hashable = None
+        self.clock = clock
+        self.servers = Servers(sources, clock())
         self.showing = Showing(several=len(sources) > 1)
         self.table = Table(self.showing, look)
         self._details = Pane(id="details")
         self._filter = Input(placeholder="digest  job:…  user:…  app:…  db:…", compact=True)
-        self._heads = Band(self.table.heads, id="heads")
-        self._bands = [
-            Band(self._draw_header, id="header"),
-            Band(self._draw_tabs, id="tabs"),
-            Band(self._draw_banner, id="banner"),
-            self._heads,
-            Band(self._draw_notice, id="notice"),
-            Band(self._draw_hints, id="hints"),
-        ]
+        self._around = around(self)
+        self._notice: Notice | None = None
+        self._described: Hashable = None
 
     def compose(self) -> ComposeResult:
         """Lay the screen out; the style sheet says what is beside what."""
-        header, tabs, banner, heads, notice, hints = self._bands
-        yield header
-        yield tabs
-        yield banner
+        yield self._around.header
+        yield self._around.tabs
+        yield self._around.banner
         with Container(id="body"):
             with Container(id="list"):
-                yield heads
+                yield self._around.heads
                 yield self.table
             yield self._details
         with Container(id="filter"):
             yield Label("/")
             yield self._filter
-        yield notice
-        yield hints
+        yield self._around.notice
+        yield self._around.hints
 
     def on_mount(self) -> None:
         """Begin to listen."""
@@ -154,47 +130,33 @@ class TopApp(App[BaseException]):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminated)
         self.set_interval(1, self.redraw)
         self.show()
-        for number, source in enumerate(self.sources):
+        for number, source in enumerate(self.servers.sources):
             source.poller.listen(partial(self._hear, number))
 
     # --- What comes in ---
 
     def _hear(self, source: int, came: Report | BaseException) -> None:
         # This runs in the poller's thread: what takes long with many locks is done here.
-        told: Sight | BaseException
-        if isinstance(came, BaseException):
-            told = came
-        elif came.server is None:
-            told = Sight(came)
-        else:
-            told = Sight(came, arrange(came.locks), self._pasts[source].note(came))
+        told = came if isinstance(came, BaseException) else self.servers.sight(source, came)
         self.post_message(self.Polled(source, told))
 
     @on(Polled)
     def _take(self, message: Polled) -> None:
-        came, feed = message.came, self._feeds[message.source]
+        came, feed = message.came, self.servers.feeds[message.source]
         if isinstance(came, BaseException):
             self.exit(came)
-        elif came.report.server is None and feed.shown is None and len(self._feeds) == 1:
+        elif came.report.server is None and feed.shown is None and len(self.servers.feeds) == 1:
             failure = came.report.failure or "other"
             self.exit(ServerFailure(came.report.error or "the server cannot be read", failure))
         else:
-            feed.receive(came, self._clock())
+            feed.receive(came, self.clock())
             self.show()
 
     @property
     def feeds(self) -> list[Feed]:
         """Those that the person wants to see."""
         chosen = self.showing.source
-        return self._feeds if chosen is None else [self._feeds[chosen]]
-
-    def source_of(self, row: Row) -> Source:
-        """Return where a row comes from."""
-        return next(
-            source
-            for source, feed in zip(self.sources, self._feeds, strict=True)
-            if feed.shown and feed.shown.target == row.sight.report.target
-        )
+        return self.servers.feeds if chosen is None else [self.servers.feeds[chosen]]
 
     # --- What is drawn ---
 
@@ -225,38 +187,12 @@ class TopApp(App[BaseException]):
 
     def redraw(self) -> None:
         """Draw again what is around the table."""
-        for band in self._bands:
+        for band in self._around:
             band.redraw()
 
-    def _draw_header(self, cells: int) -> Sequence[Sequence[Span]]:
-        now, interval = self._clock(), self._interval
-        return [
-            status.title_line(self.feeds, cells, self.look, interval=interval, now=now),
-            status.counts_line(self.feeds, cells, self.look),
-        ]
-
-    def _draw_tabs(self, cells: int) -> Sequence[Sequence[Span]]:
-        return [status.tabs_line(self.showing.view.name, cells, self.look)]
-
-    def _draw_banner(self, cells: int) -> Sequence[Sequence[Span]]:
-        told = status.banner(self.feeds, self._interval, self._clock(), self.look)
-        return [[(line, meaning)] for text, meaning in told for line in wrap(text, cells)][:_BANNER_LINES]
-
-    def _draw_notice(self, cells: int) -> Sequence[Sequence[Span]]:
-        notice = self._notice
-        if notice is None or self._clock() >= notice.until:
-            return []
-        return [[(line, notice.meaning)] for line in wrap(notice.text, cells)][:_BANNER_LINES]
-
-    def _draw_hints(self, cells: int) -> Sequence[Sequence[Span]]:
-        return [status.hints_line(self._mode, self.table.position, self.showing, cells, self.look)]
-
     @property
-    def _interval(self) -> float:
-        return self.sources[0].poller.interval
-
-    @property
-    def _mode(self) -> status.Mode:
+    def mode(self) -> Mode:
+        """What keys are for now."""
         # A widget's own has_focus lags behind, by keys that are pressed at once.
         return (
             "filter"
@@ -266,9 +202,15 @@ class TopApp(App[BaseException]):
             else "table"
         )
 
+    @property
+    def notice(self) -> Span | None:
+        """What became of something that a person did, for a while after it."""
+        notice = self._notice
+        return (notice.text, notice.meaning) if notice and self.clock() < notice.until else None
+
     def tell(self, text: str, meaning: Meaning = "info") -> None:
         """Tell what became of something, for a while."""
-        self._notice = Notice(self.look.text(text), meaning, self._clock() + _NOTICE_SECONDS)
+        self._notice = Notice(self.look.text(text), meaning, self.clock() + _NOTICE_SECONDS)
         self.redraw()
 
     # --- What a person does ---
@@ -292,18 +234,15 @@ class TopApp(App[BaseException]):
 
     def action_pause(self) -> None:
         """Hold what is shown, or go on."""
-        now = self._clock()
-        for feed in self._feeds:
-            feed.toggle_pause(now)
+        self.servers.toggle_pause(self.clock())
         self.show()
 
     def action_interval(self, steps: int) -> None:
         """Poll more or less often."""
-        now = self._interval
+        now = self.servers.interval
         beyond = [seconds for seconds in INTERVALS if (seconds > now if steps > 0 else seconds < now)]
         if beyond:
-            for source in self.sources:
-                source.poller.interval = min(beyond) if steps > 0 else max(beyond)
+            self.servers.interval = min(beyond) if steps > 0 else max(beyond)
             self.redraw()
 
     def action_details(self) -> None:

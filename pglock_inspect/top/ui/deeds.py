@@ -46,7 +46,7 @@ def sort(app: TopApp) -> None:
 def choose_target(app: TopApp) -> None:
     """Ask which server to show."""
     every = "all targets"
-    names = [app.look.text(source.target) for source in app.sources]
+    names = [app.look.text(source.target) for source in app.servers.sources]
 
     def chosen(name: str | None) -> None:
         if name is not None:
@@ -104,7 +104,7 @@ def terminate(app: TopApp) -> None:
 
 def _end(app: TopApp, action: Action) -> None:
     row = app.table.selected
-    source = app.source_of(row) if row else app.sources[0]
+    source = app.servers.source_of(row) if row else app.servers.sources[0]
     if source.propose is None:
         app.tell("This view is read-only: nothing can be cancelled or terminated here.", "warning")
         return

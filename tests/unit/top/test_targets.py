@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from pglock_inspect.present.look import Look
 from pglock_inspect.top.acting import Outcome, Proposal
 from pglock_inspect.top.polling import Poller
-from pglock_inspect.top.ui.app import Source, TopApp
+from pglock_inspect.top.servers import Source
+from pglock_inspect.top.ui.app import TopApp
 from tests.support.reports import HOLDER, PREPARED, STALE, UNREACHABLE, WAITER, make_report
 from tests.support.screens import Clock, Screen
 
@@ -97,7 +98,7 @@ async def test_a_target_that_is_away_holds_nobody_up() -> None:
         assert "✗ test: Nothing is known yet: cannot connect to" in screen.text
         assert len(screen.rows) == 2
         await screen.press("space", "plus")
-        assert {source.poller.interval for source in screen.app.sources} == {5.0}
+        assert {source.poller.interval for source in screen.app.servers.sources} == {5.0}
 
 
 async def test_the_narrowest_screen_has_room_for_the_target() -> None:

@@ -1,0 +1,64 @@
+"""The servers on the screen: where the reports of each come from, and what of them is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pglock_inspect.top.feed import Feed
+from pglock_inspect.top.past import Past
+from pglock_inspect.top.rows import arrange
+from pglock_inspect.top.view import Sight
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pglock_inspect.model import Report
+    from pglock_inspect.top.acting import Propose
+    from pglock_inspect.top.polling import Poller
+    from pglock_inspect.top.view import Row
+
+
+class Source(NamedTuple):
+    """A server to show. ``propose`` is how its processes are ended, None where they cannot be."""
+
+    target: str
+    poller: Poller
+    propose: Propose | None = None
+
+
+class Servers:
+    """Sources, with a feed for each. Times are seconds on a monotonic clock, as the caller reads it."""
+
+    def __init__(self, sources: Sequence[Source], now: float) -> None:
+        self.sources = sources
+        self.feeds = [Feed(source.target, now) for source in sources]
+        self._pasts = [Past() for _ in sources]
+
+    @property
+    def interval(self) -> float:
+        """The pause between two polls, which is the same for all."""
+        return self.sources[0].poller.interval
+
+    @interval.setter
+    def interval(self, seconds: float) -> None:
+        for source in self.sources:
+            source.poller.interval = seconds
+
+    def sight(self, number: int, report: Report) -> Sight:
+        """Return what a report of a source shows; with many locks this takes its time."""
+        if report.server is None:
+            return Sight(report)
+        return Sight(report, arrange(report.locks), self._pasts[number].note(report))
+
+    def source_of(self, row: Row) -> Source:
+        """Return where a row comes from."""
+        return next(
+            source
+            for source, feed in zip(self.sources, self.feeds, strict=True)
+            if feed.shown and feed.shown.target == row.sight.report.target
+        )
+
+    def toggle_pause(self, now: float) -> None:
+        """Hold what is shown of all, or go on."""
+        for feed in self.feeds:
+            feed.toggle_pause(now)
