@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import traceback
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -75,6 +76,8 @@ def connect(dsn: str) -> psycopg.Connection[Any]:
             **{name: value for name, value in _PARAMETERS.items() if name not in given},  # type: ignore[arg-type]
         )
     except psycopg.Error as error:
+        # psycopg leaves what it gave up open for as long as the error's frames know of it.
+        traceback.clear_frames(error.__traceback__)
         if isinstance(error, psycopg.errors.ConnectionTimeout) and answers(dsn):
             raise login_hangs(where(dsn)) from None
         raise failure_of(error, f"connect to {where(dsn)}", connecting=True) from None

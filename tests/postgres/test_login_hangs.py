@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -93,6 +95,23 @@ def test_a_server_that_is_stopped_is_none(
             assert failure(own_server.dsn(host=host, connect_timeout=2)).reason == "timeout"
     finally:
         os.kill(own_server.pid, signal.SIGCONT)
+
+
+def test_a_login_that_was_given_up_is_hung_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it takes one of the server's places, and keeps the server from stopping."""
+    monkeypatch.setattr(probe, "_PATIENCE", 0.3)
+    gc.disable()
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            error = failure(f"host=127.0.0.1 port={silent.getsockname()[1]} connect_timeout=2")
+            assert error.reason == "timeout"
+            line, _ = silent.accept()
+            with line:
+                line.settimeout(5)
+                while line.recv(100):
+                    pass
+    finally:
+        gc.enable()
 
 
 def test_nothing_answers_where_nothing_listens(own_server: TemporaryServer) -> None:
