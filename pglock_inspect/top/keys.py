@@ -59,6 +59,13 @@ RUN = (
     Key("ctrl+c", "quit", "Ctrl-C", "quit from anywhere"),
     Key("ctrl+z", "suspend_process", "Ctrl-Z", "suspend"),
 )
+TEXTUAL = {
+    shown: key
+    for group in (MOVE, VIEWS, LOOK, ACT, RUN)
+    for each in group
+    for shown, key in zip(each.shown.split(), each.keys.split(","), strict=False)
+}
+"""What Textual calls a key, by what is shown of it."""
 FILTERS = Section(
     "A filter",
     [

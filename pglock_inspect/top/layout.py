@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pglock_inspect.present.columns import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pglock_inspect.present.look import Look
     from pglock_inspect.present.spans import Span
@@ -60,6 +60,16 @@ class Place(NamedTuple):
     blanks: int
     column: Column
     width: int
+
+
+def column_at(places: Iterable[Place], cell: int) -> Column | None:
+    """Return the column that a cell belongs to; so do the blanks before the column."""
+    end = 0
+    for blanks, column, width in places:
+        end += blanks + width
+        if cell < end:
+            return column
+    return None
 
 
 def lay_out(plan: Plan, cells: int) -> list[Place]:

@@ -61,6 +61,14 @@ class Showing:
         self._orders[self.view.name] = order
         self._backwards.discard(self.view.name)
 
+    def sort_by(self, column: Column | None) -> None:
+        """Sort the open view by a column; turn it upside down if that is its order."""
+        orders = [order for order in self.view.orders if column and order.column == column]
+        if self.order in orders:
+            self.reverse()
+        elif orders:
+            self.sort(orders[0])
+
     def reverse(self) -> None:
         """Turn the open view upside down."""
         self._backwards ^= {self.view.name}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pglock_inspect.durations import format_duration
 from pglock_inspect.model import SEVERITIES
+from pglock_inspect.present.cells import width
 from pglock_inspect.present.spans import Span, fit, width_of
 from pglock_inspect.top.feed import Numbers, numbers_of
 from pglock_inspect.top.views import NAMES
@@ -196,6 +197,17 @@ def hints_line(mode: Mode, place: tuple[int, int], showing: Showing, cells: int,
     if showing.sorted_by:
         right.insert(0, Piece(3, [("by ", "quiet"), (showing.sorted_by, "text")]))
     return spread(left, right, cells, look)
+
+
+def key_at(line: Sequence[Span], cell: int) -> str:
+    """Return the first word of the piece at a cell of a line: where pieces tell keys, the key."""
+    word, end = "", 0
+    for text, _ in line:
+        word = (word or text.strip()) if text.strip() else ""
+        end += width(text)
+        if cell < end:
+            break
+    return word
 
 
 def _whole(seconds: float) -> str:

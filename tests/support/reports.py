@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import (
     Finding,
@@ -135,4 +137,21 @@ def make_report(*locks: Lock, findings: tuple[Finding, ...] = ()) -> Report:
         findings=findings,
         totals={"app": Totals(held, len(locks) - held)},
         list_locks=lambda _: locks,
+    )
+
+
+def numbered(count: int) -> Report:
+    """Locks of jobs job-000, job-001, … held by pids 1000, 1001, …"""
+    return make_report(*(lock_of(number) for number in range(count)))
+
+
+def lock_of(number: int) -> Lock:
+    return replace(
+        HOLDER,
+        key=AdvisoryKey.from_bigint(number),
+        name=Name(f"job-{number:03}", "config"),
+        pid=1000 + number,
+        session=replace(SESSION, pid=1000 + number),
+        severity=None,
+        findings=(),
     )

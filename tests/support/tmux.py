@@ -56,6 +56,14 @@ class Terminal:
         """Press keys by the names that tmux has for them; any other text is typed."""
         self.run("send-keys", *keys)
 
+    def click(self, text: str) -> None:
+        """Click on a text where it stands first, as a terminal tells a program (SGR)."""
+        self.wait_for(text)
+        lines = self.lines
+        y = next(y for y, line in enumerate(lines) if text in line)
+        place = f"\x1b[<0;{lines[y].index(text) + 1};{y + 1}"
+        self.press("-l", f"{place}M{place}m")
+
     def resize(self, width: int, height: int) -> None:
         self.run("resize-window", "-x", str(width), "-y", str(height))
 

@@ -211,6 +211,19 @@ def test_ascii_where_the_locale_asks(top: Top, connect: Connect, variables: dict
         assert screen.text.isascii()
 
 
+def test_the_mouse_works(top: Top, connect: Connect) -> None:
+    holder = connect("worker-3")
+    holder.execute("SELECT pg_advisory_lock(4242), pg_advisory_lock(4343)")
+    with top() as screen:
+        screen.wait_for("1/2")
+        screen.click("4343")
+        screen.wait_for("2/2")
+        screen.click("findings")
+        screen.wait_for("4 FINDINGS")
+        screen.click("q quit")
+        assert screen.wait_for_end() == 0
+
+
 # --- What keys do to the server ------------------------------------------------------------------------
 
 

@@ -256,11 +256,9 @@ class TopApp(App[BaseException]):
 
     def action_leave(self) -> None:
         """Leave the details, else the filter."""
-        if self.screen.has_class("-details"):
-            self._close_details()
-        else:
+        if self.focused is not self._details:
             self._filter.value = ""
-            self.set_focus(self.table)
+        self._close_details()
 
     def action_filter(self) -> None:
         """Open the line that a filter is typed in."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pglock_inspect.present.cells import wrap
 from pglock_inspect.top import status
+from pglock_inspect.top.keys import TEXTUAL
 from pglock_inspect.top.ui.painted import Band
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pglock_inspect.top.ui.app import TopApp
 
     Lines = Sequence[Sequence[Span]]
+    Draw = Callable[[TopApp, int], Lines]
+    Clicked = Callable[[Sequence[Span], int], None]
 
 _MOST_LINES = 3
 
@@ -34,16 +37,25 @@ class Around(NamedTuple):
 def around(app: TopApp) -> Around:
     """Return the bands of a program."""
 
-    def band(name: str, draw: Callable[[TopApp, int], Lines]) -> Band:
-        return Band(partial(draw, app), id=name)
+    def band(name: str, draw: Draw, clicked: Clicked | None = None) -> Band:
+        return Band(partial(draw, app), clicked, id=name)
+
+    def press(line: Sequence[Span], cell: int) -> None:
+        key = TEXTUAL.get(status.key_at(line, cell))
+        if key:
+            app.simulate_key(key)
+
+    def sort(_line: Sequence[Span], cell: int) -> None:
+        app.showing.sort_by(app.table.column_at(cell))
+        app.show()
 
     return Around(
         header=band("header", _header),
-        tabs=band("tabs", _tabs),
+        tabs=band("tabs", _tabs, press),
         banner=band("banner", _banner),
-        heads=Band(app.table.heads, id="heads"),
+        heads=Band(app.table.heads, sort, id="heads"),
         notice=band("notice", _notice),
-        hints=band("hints", _hints),
+        hints=band("hints", _hints, press),
     )
 
 

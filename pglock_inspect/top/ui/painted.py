@@ -16,6 +16,7 @@ from pglock_inspect.top.ui.themes import styles_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from textual import events
     from textual.geometry import Size
 
     from pglock_inspect.present.spans import Meaning, Span
@@ -50,11 +51,21 @@ def _joined(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 class Band(Painted):
-    """A few lines across the screen, drawn by a function of their width; hidden while there are none."""
+    """A few lines across the screen, drawn by a function of their width; hidden while there are none.
 
-    def __init__(self, draw: Callable[[int], Sequence[Sequence[Span]]], *, id: str) -> None:  # noqa: A002
+    ``clicked`` is called with the line and the cell that a click hit.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[int], Sequence[Sequence[Span]]],
+        clicked: Callable[[Sequence[Span], int], None] | None = None,
+        *,
+        id: str,  # noqa: A002
+    ) -> None:
         super().__init__(id=id)
         self._draw = draw
+        self._clicked = clicked
         self._lines: Sequence[Sequence[Span]] = ()
 
     def redraw(self) -> None:
@@ -72,6 +83,11 @@ class Band(Painted):
     def on_resize(self) -> None:
         """Draw for the new width."""
         self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Tell what was clicked."""
+        if self._clicked and event.y < len(self._lines):
+            self._clicked(self._lines[event.y], event.x - self.gutter.left)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
         """Return the number of lines."""

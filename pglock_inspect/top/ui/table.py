@@ -11,7 +11,7 @@ from textual.scroll_view import ScrollView
 
 from pglock_inspect.present.spans import fit
 from pglock_inspect.top.keys import MOVE
-from pglock_inspect.top.layout import TARGET, lay_out
+from pglock_inspect.top.layout import TARGET, column_at, lay_out
 from pglock_inspect.top.ui.painted import Painted
 from pglock_inspect.top.view import identity_of, index_of
 
@@ -114,11 +114,13 @@ class Table(Painted, ScrollView, can_focus=True):
         """Select the last row."""
         self._select(len(self._rows) - 1)
 
-    def on_click(self, event: events.Click) -> None:
-        """Select the row under the mouse."""
+    async def on_click(self, event: events.Click) -> None:
+        """Select the row under the mouse; with a double click, show all about it."""
         row = event.y + self.scroll_offset.y
         if row < len(self._rows):
             self._select(row)
+            if event.chain > 1:
+                await self.run_action("app.details")
 
     def on_resize(self) -> None:
         """Lay the columns out for the new width."""
@@ -130,6 +132,10 @@ class Table(Painted, ScrollView, can_focus=True):
         """Return the line of titles that belongs above the table."""
         layout = lay_out(self._showing.plan, cells)
         return [self._join(layout, [[self._title(place)] for place in layout])]
+
+    def column_at(self, cell: int) -> Column | None:
+        """Return the column that stands at a cell of a line."""
+        return column_at(self._layout, cell)
 
     def cells(self, row: Row) -> list[list[Span]]:
         """Return what stands in the columns of a row."""

@@ -1,43 +1,31 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
 from pglock_inspect.errors import ServerFailure
-from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Name
 from pglock_inspect.present.glyphs import ASCII
 from pglock_inspect.present.look import Look
 from pglock_inspect.top.keys import ACT, LOOK, MOVE, RUN, VIEWS
 from pglock_inspect.top.ui.pane import Pane
 from pglock_inspect.top.ui.table import Table
-from tests.support.reports import HOLDER, PREPARED, SESSION, STALE, UNREACHABLE, WAITER, make_report
+from tests.support.reports import (
+    HOLDER,
+    PREPARED,
+    SESSION,
+    STALE,
+    UNREACHABLE,
+    WAITER,
+    lock_of,
+    make_report,
+    numbered,
+)
 from tests.support.screens import open_top
 
-if TYPE_CHECKING:
-    from pglock_inspect.model import Lock, Report
-
 REPORT = make_report(WAITER, PREPARED, HOLDER, findings=(STALE,))
-
-
-def numbered(count: int) -> Report:
-    """Locks of jobs job-000, job-001, … held by pids 1000, 1001, …"""
-    return make_report(*(lock_of(number) for number in range(count)))
-
-
-def lock_of(number: int) -> Lock:
-    return replace(
-        HOLDER,
-        key=AdvisoryKey.from_bigint(number),
-        name=Name(f"job-{number:03}", "config"),
-        pid=1000 + number,
-        session=replace(SESSION, pid=1000 + number),
-        severity=None,
-        findings=(),
-    )
 
 
 # --- What is seen -------------------------------------------------------------------------------------
