@@ -38,7 +38,7 @@ class Selection(Struct, frozen=True):
             report,
             list_locks=lambda _: locks,
             jobs=tuple(state for state in report.jobs if self._takes_job(state)),
-            totals=_count(locks),
+            totals=count(locks),
             findings=tuple(
                 finding
                 for finding in report.findings
@@ -82,7 +82,8 @@ class Selection(Struct, frozen=True):
         return True
 
 
-def _count(locks: tuple[Lock, ...]) -> Mapping[str, Totals]:
+def count(locks: tuple[Lock, ...]) -> Mapping[str, Totals]:
+    """Return the numbers of locks by database, as `Report.totals` has them."""
     totals: dict[str, Totals] = {}
     for lock in locks:
         before = totals.get(lock.database or "", Totals())

@@ -7,9 +7,9 @@
         index = recording.index_at(to_instant(moment))  # the poll that showed what was so then
         index = recording.next_finding(index)           # where something new was found, or None
 
-A file is a row of gzip members, so that ``zcat`` shows its lines: one that says what it is, then one for each
-poll (`line`). The header of a member tells its size and what it is about (`member`), so that nothing is
-decompressed to find a poll, and no file is read whole.
+A file is a row of gzip members, so that ``zcat`` shows its lines: the documents of a poll, one for each target
+(`present.document`). Headers, which other readers skip, tell how long a poll is and what was new in it, so that
+none is decompressed to find another, and what a report knows beyond its document (`rest`).
 """
 
 from pglock_inspect.recording.recorder import Recorder

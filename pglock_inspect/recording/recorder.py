@@ -9,19 +9,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from pglock_inspect.errors import BadRecording
-from pglock_inspect.recording.line import line_of
-from pglock_inspect.recording.member import Kind, pack
-from pglock_inspect.recording.parts import parts_of
-from pglock_inspect.recording.scan import HEADING, rank, scan
+from pglock_inspect.present.document import report_document
+from pglock_inspect.present.json import dump
+from pglock_inspect.recording.member import pack, rank
+from pglock_inspect.recording.rest import encoded, rest_of
+from pglock_inspect.recording.scan import scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from pglock_inspect.model import Finding, Report, Severity
-    from pglock_inspect.recording.parts import Parts
-
-_WHOLE_EVERY = 100  # polls: what a reader has to go through to get at one
 
 _Found = frozenset[tuple[object, ...]]
 
@@ -37,8 +35,6 @@ class Recorder:
     def __init__(self, path: Path, *, queries: bool = False) -> None:
         self._path = path
         self._queries = queries
-        self._before: list[Parts] = []
-        self._changes = 0
         self._end = 0
         self._found: dict[str, _Found] = {}
         try:
@@ -65,13 +61,10 @@ class Recorder:
 
     def write(self, reports: Sequence[Report]) -> None:
         """Add a poll: a report per target. Raises `BadRecording` where it cannot be written."""
-        poll = [parts_of(report, queries=self._queries) for report in reports]
-        whole = len(self._before) != len(poll) or self._changes == _WHOLE_EVERY - 1
-        line = line_of(poll, None if whole else self._before)
+        lines = [dump(report_document(report, queries=self._queries)) + "\n" for report in reports]
+        rest = encoded([rest_of(report, queries=self._queries) for report in reports])
         news = max(map(self._news, reports), key=rank)
-        at = max(report.taken_at for report in reports)
-        self._append(pack(line, Kind.WHOLE if whole else Kind.CHANGES, at, news))
-        self._before, self._changes = poll, 0 if whole else self._changes + 1
+        self._append(pack("".join(lines).encode(), rest, max(report.taken_at for report in reports), news))
 
     def _news(self, report: Report) -> Severity | None:
         """Return the worst of what is found now and was not before; that a server is lost is critical."""
@@ -107,12 +100,10 @@ class Recorder:
         except OSError as error:
             raise self._unwritable(error) from None
         self._end = index.end
-        if not self._end:
-            self._append(HEADING)
 
-    def _append(self, member: bytes) -> None:
-        """Write a member, or nothing of it."""
-        rest = memoryview(member)
+    def _append(self, poll: bytes) -> None:
+        """Write a poll, or nothing of it."""
+        rest = memoryview(poll)
         try:
             os.lseek(self._file, self._end, os.SEEK_SET)
             while rest:
@@ -121,7 +112,7 @@ class Recorder:
             with suppress(OSError):
                 os.ftruncate(self._file, self._end)
             raise self._unwritable(error) from None
-        self._end += len(member)
+        self._end += len(poll)
 
     def _unwritable(self, error: OSError) -> BadRecording:
         kept = ": what was recorded before is kept" if self._end else ": name one that this user may write"

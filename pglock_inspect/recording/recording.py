@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 from pglock_inspect.errors import BadRecording
 from pglock_inspect.model import Instant
-from pglock_inspect.recording.line import read_line
-from pglock_inspect.recording.member import Kind, unpack
-from pglock_inspect.recording.parts import report_of
-from pglock_inspect.recording.scan import NOTHING, rank, scan
+from pglock_inspect.recording.document import report_of
+from pglock_inspect.recording.member import rank, unpack
+from pglock_inspect.recording.rest import decoded
+from pglock_inspect.recording.scan import NOTHING, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pglock_inspect.model import Report, Severity
-    from pglock_inspect.recording.parts import Parts
 
 Poll = tuple["Report", ...]
 """What was seen at one time: a report per target, in the order in which they were given."""
@@ -28,16 +27,15 @@ Poll = tuple["Report", ...]
 class Recording:
     """The polls of a file, by their numbers from 0 up to ``len()``; not for two threads at once.
 
-    It may still be written to: `refresh` takes in what was added. To read the poll after the one read last
-    costs its decoding alone, any other that of up to a hundred before it. Reports are as they were, ages as
-    of their ``taken_at``. ``problem`` is a sentence where the rest of the file cannot be read.
+    It may still be written to: `refresh` takes in what was added. Any poll costs its own decoding, wherever
+    it is. Reports are as they were, ages as of their ``taken_at``. ``problem`` is a sentence where the rest
+    of the file cannot be read.
     """
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file = file
         self.path = path
         self._index = NOTHING
-        self._read: tuple[int, list[Parts]] = (-1, [])
         self.refresh()
 
     @classmethod
@@ -63,7 +61,7 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        """Close the file; locks of a report that nobody asked for yet can still be had."""
+        """Close the file."""
         self._file.close()
 
     def __len__(self) -> int:
@@ -100,19 +98,13 @@ class Recording:
         """Return the reports of a poll. Raises `BadRecording` where they are damaged, and IndexError."""
         if not 0 <= index < len(self):
             raise IndexError(index)
-        whole = self._index.kinds.rfind(Kind.WHOLE, 0, index + 1)
-        read, parts = self._read
-        if not whole <= read <= index:
-            read, parts = max(whole, 0) - 1, []
+        start = self._index.starts[index]
         try:
-            for number in range(read + 1, index + 1):
-                parts = read_line(self._line(number), parts)
-            poll = tuple(map(report_of, parts))
-        except (ValueError, LookupError) as error:
-            start = self._index.starts[index]
-            raise BadRecording(f"{self.path} is damaged before byte {start}: choose another time") from error
-        self._read = index, parts
-        return poll
+            text, rest = unpack(self._read(index))
+            lines = zip(text.splitlines(), decoded(rest), strict=True)
+            return tuple(report_of(line, its_rest) for line, its_rest in lines)
+        except (ValueError, LookupError, TypeError) as error:
+            raise BadRecording(f"{self.path} is damaged at byte {start}: choose another time") from error
 
     def index_at(self, moment: Instant) -> int:
         """Return the last poll that was taken by then, the first one where none was."""
@@ -132,12 +124,12 @@ class Recording:
         """Return the last poll before ``index`` that found something new, as `next_finding` does."""
         return next((i for i in range(index - 1, -1, -1) if self._index.news[i] >= rank(least)), None)
 
-    def _line(self, number: int) -> bytes:
+    def _read(self, index: int) -> bytes:
         starts = self._index.starts
-        end = starts[number + 1] if number + 1 < len(starts) else self._index.end
+        end = starts[index + 1] if index + 1 < len(starts) else self._index.end
         try:
-            self._file.seek(starts[number])
-            return unpack(self._file.read(end - starts[number]))
+            self._file.seek(starts[index])
+            return self._file.read(end - starts[index])
         except OSError as error:
             raise _unreadable(self.path, error) from None
 

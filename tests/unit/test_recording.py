@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import random
 import stat
 import zlib
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import msgspec
+import jsonschema
 import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
+import pglock_inspect
 from pglock_inspect.errors import BadRecording
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import (
     Blocked,
-    Counters,
     Database,
     Held,
     HoldGroup,
@@ -32,28 +36,24 @@ from pglock_inspect.model import (
     Prepared,
     Report,
     Sighting,
-    Tally,
     Totals,
     to_instant,
 )
+from pglock_inspect.present import json as json_format
 from pglock_inspect.present.evidence import findings_of
-from pglock_inspect.present.selection import Selection
+from pglock_inspect.present.paper import Paper
+from pglock_inspect.present.selection import Selection, count
 from pglock_inspect.recording import Recorder, Recording
-from pglock_inspect.recording.line import line_of, read_line
-from pglock_inspect.recording.member import Kind, pack
+from pglock_inspect.recording.member import HEADER_SIZE, Header, pack, read_header, unpack
 from pglock_inspect.recording.moment import parse_moment
-from pglock_inspect.recording.parts import parts_of, report_of
-from pglock_inspect.recording.scan import HEADING
 from tests.support.any_reports import failures, reports
 from tests.support.presented import presented
 from tests.support.reports import HOLDER, NOW, PREPARED, SESSION, STALE, UNREACHABLE, WAITER, ago, make_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from pglock_inspect.model import Severity
-    from pglock_inspect.recording.parts import Parts
 
 OTHER_NAME = Name(
     text="digest",
@@ -65,8 +65,10 @@ OTHER_NAME = Name(
     long_lived=True,
     maybe=True,
 )
+SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((Path(pglock_inspect.__file__).parent / "data" / "report.schema.json").read_text())
+)
 ANY = st.one_of(reports(), failures())
-BUSY = make_report(HOLDER, WAITER, PREPARED, findings=(STALE,))
 
 
 @pytest.fixture
@@ -98,16 +100,25 @@ def later(report: Report, seconds: float) -> Report:
     return replace(report, taken_at=now, read_at=now, list_locks=lambda _: tuple(locks))
 
 
-def written_and_read(polls: Sequence[Sequence[Report]], *, queries: bool = True) -> list[list[Report]]:
-    """Polls through their lines, each as what changed since the one before it."""
-    before, read = None, []
-    known: list[Parts] = []
-    for poll in polls:
-        parts = [parts_of(report, queries=queries) for report in poll]
-        known = read_line(line_of(parts, before), known)
-        read.append([*map(report_of, known)])
-        before = parts
-    return read
+def as_read(report: Report) -> Report:
+    """A report as it is made of a server, whose parts agree, less what no presenter shows."""
+    locks = tuple(
+        replace(
+            lock,
+            pid=lock.session.pid if lock.session else lock.pid,
+            session=lock.session and replace(lock.session, database=lock.database, xmin_age=None),
+        )
+        for lock in report.locks
+    )
+    return replace(report, list_locks=lambda _: locks, totals=count(locks))
+
+
+def written_and_read(*poll: Report, queries: bool = True) -> list[Report]:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "night.rec"
+        record(path, poll, queries=queries)
+        with Recording.open(path) as recording:
+            return [*recording.poll(0)]
 
 
 def record(path: Path, *polls: Sequence[Report], queries: bool = True) -> None:
@@ -131,23 +142,25 @@ def good(path: Path) -> int:
         return len(recording)
 
 
+BUSY = as_read(make_report(HOLDER, WAITER, PREPARED, findings=(STALE,)))
+
+
 # --- What is read is what was written -----------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(ANY, ANY), min_size=1, max_size=3))
+@given(ANY.map(as_read), ANY.map(as_read))
 @settings(deadline=None, max_examples=50)
-def test_any_report_is_shown_as_it_was(polls: list[tuple[Report, Report]]) -> None:
-    for poll, read in zip(polls, written_and_read(polls), strict=True):
-        assert [*map(presented, read)] == [*map(presented, poll)]
+def test_any_report_is_shown_as_it_was(one: Report, other: Report) -> None:
+    read = written_and_read(one, other)
+    assert [*map(presented, read)] == [presented(one), presented(other)]
 
 
 def test_nothing_of_a_report_is_lost() -> None:
     job = Job("send_daily_digest", AdvisoryKey(1, 2, 1), limits=Limits(600.0), every=86_400.0)
     whole = replace(
         BUSY,
-        counters=Counters({"timeout": 2}, {"send_daily_digest": {"app": Tally(3, (1, 2), 4.5)}}),
         jobs=(JobState(job, "app", 1, 2, 1, 2_520.0, 720.0, NOW), JobState(job, None, last_held=ago(90))),
-        totals={"app": Totals(2, 1, 1)},
+        totals={"app": Totals(3, 1, 1)},
         chain={
             4711: Blocked(4711, SESSION, "a lock", 12.5, (9, 0)),
             9: Blocked(9),
@@ -155,15 +168,16 @@ def test_nothing_of_a_report_is_lost() -> None:
         databases={5: Database(5, "app"), 6: Database(6, "old", "LATIN1")},
         list_locks=lambda _: (
             replace(HOLDER, name=OTHER_NAME),
-            WAITER,
+            as_read(make_report(WAITER)).locks[0],
             replace(PREPARED, queued_behind=(7, "gid")),
+            replace(HOLDER, pid=4712, session=None),
         ),
     )
-    ((read,),) = written_and_read([[whole]])
+    (read,) = written_and_read(whole)
     assert read.locks == whole.locks
     assert replace(read, list_locks=whole.list_locks) == whole
     lost = replace(UNREACHABLE, failing_since=ago(30), read_at=ago(60), poll_seconds=0.5)
-    ((read,),) = written_and_read([[lost]])
+    (read,) = written_and_read(lost)
     assert replace(read, list_locks=lost.list_locks) == lost
 
 
@@ -180,14 +194,20 @@ def test_a_finding_is_about_the_same_locks() -> None:
         replace(STALE, rule="prepared", key=None, about=((one, frozenset({3})),)),
     )
     locks = [
-        replace(HOLDER, key=AdvisoryKey(0, objid, 1), findings=("stale", "unnamed", "prepared"), pid=pid)
+        replace(
+            HOLDER,
+            key=AdvisoryKey(0, objid, 1),
+            findings=("stale", "unnamed", "prepared"),
+            pid=pid,
+            session=replace(SESSION, pid=pid),
+        )
         for objid in (1, 2, 3)
         for pid in (4711, 99)
     ]
     locks.append(replace(PREPARED, key=AdvisoryKey(0, 2, 1), mode="ExclusiveLock", findings=("stale",)))
     locks[-1] = replace(locks[-1], prepared=Prepared("transfer", NOW))
     report = make_report(*locks, findings=found)
-    ((read,),) = written_and_read([[report]])
+    (read,) = written_and_read(report)
     rules = [[finding.rule for finding in findings_of(lock, report)] for lock in locks]
     assert [[finding.rule for finding in findings_of(lock, read)] for lock in read.locks] == rules
     assert rules == [["stale", "unnamed"], [], ["stale", "unnamed"], [], ["prepared"], [], ["stale"]]
@@ -195,61 +215,37 @@ def test_a_finding_is_about_the_same_locks() -> None:
     assert wanted.of(read).findings == wanted.of(report).findings == ()
 
 
-def test_locks_that_differ_in_their_key_alone_are_one_row_of_which_some_can_be_had() -> None:
-    many = [replace(HOLDER, key=AdvisoryKey(0, number, 1), waiters=0) for number in range(500)]
-    report = make_report(*many, WAITER, HOLDER)
-    parts = parts_of(report, queries=True)
-    assert len(parts.rows["locks"]) == 3
-    assert report_of(parts).locks == report.locks
-    assert report_of(parts).list_locks(2) == (*many[:2], WAITER, HOLDER)
-
-
 def test_query_text_is_written_only_if_asked_for(path: Path) -> None:
     secret = replace(HOLDER, session=replace(SESSION, query="SELECT 'secret'"))
     report = replace(make_report(secret), chain={4711: Blocked(4711, secret.session)})
     record(path, [report], queries=False)
-    assert b"secret" not in gzip.decompress(path.read_bytes())
+    text, more = unpack(path.read_bytes())
+    assert b"secret" not in text + zlib.decompress(more)
     with Recording.open(path) as recording:
-        assert recording.poll(0)[0].locks[0].session == replace(SESSION, query=None)
-    record(path, [report])
-    assert b"secret" in gzip.decompress(path.read_bytes())
-
-
-# --- How much is written ------------------------------------------------------------------------------
-
-
-def test_where_nothing_happens_next_to_nothing_is_written() -> None:
-    many = [
-        replace(HOLDER, key=AdvisoryKey(0, n, 1), pid=n, session=replace(SESSION, pid=n))
-        for n in range(1_000)
-    ]
-    report = make_report(*many, WAITER, PREPARED)
-    first, second = (parts_of(poll, queries=True) for poll in (report, later(report, 2.000001)))
-    line = line_of([second], [first])
-    assert len(line) < 200
-    (read,) = map(report_of, read_line(line, [first]))
-    assert read.locks == later(report, 2.000001).locks
-
-
-def test_what_changed_is_written_alone() -> None:
-    many = [replace(HOLDER, key=AdvisoryKey(0, n, 1), waiters=n) for n in range(1, 101)]
-    gone = [*many[:10], replace(many[10], mode="ShareLock"), *many[20:], WAITER]
-    first, second = (parts_of(make_report(*locks), queries=True) for locks in (many, gone))
-    line = line_of([second], [first])
-    assert len(line) < 3 * max(map(len, first.rows["locks"]))
-    assert [report.locks for report in map(report_of, read_line(line, [first]))] == [tuple(gone)]
+        (read,) = recording.poll(0)
+    assert read.locks[0].session == read.chain[4711].session == replace(SESSION, query=None)
+    (read,) = written_and_read(report)
+    assert read.locks[0].session == read.chain[4711].session == secret.session
 
 
 # --- The file -----------------------------------------------------------------------------------------
 
 
-def test_a_recording_is_for_its_owner_and_lines_that_anybody_can_read(path: Path) -> None:
-    record(path, [BUSY], [later(BUSY, 2)])
+def test_a_recording_is_for_its_owner(path: Path) -> None:
+    record(path, [BUSY])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    heading, whole, changes = gzip.decompress(path.read_bytes()).split(b"\n")[:3]
-    assert msgspec.json.decode(heading) == {"file": "pglock-inspect recording", "version": 1}
-    assert [*msgspec.json.decode(whole)] == ["whole"]
-    assert [*msgspec.json.decode(changes)] == ["changes"]
+
+
+@given(st.lists(st.lists(ANY, min_size=1, max_size=2), min_size=1, max_size=3))
+@settings(deadline=None, max_examples=50)
+def test_its_lines_are_the_documents_that_ls_prints(polls: list[list[Report]]) -> None:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "night.rec"
+        record(path, *polls)
+        text = gzip.decompress(path.read_bytes()).decode("ascii")
+    assert text == "\n".join([*json_format.stream(polls, Paper()), ""])
+    for line in text.splitlines():
+        SCHEMA.validate(json.loads(line))
 
 
 def test_wherever_the_file_is_cut_what_came_before_is_there_and_can_be_gone_on_from(path: Path) -> None:
@@ -272,8 +268,13 @@ def test_wherever_the_file_is_cut_what_came_before_is_there_and_can_be_gone_on_f
 
 @pytest.mark.parametrize(
     "content",
-    [b"no gzip at all", b"\x1f\x8b\x09", gzip.compress(b"something else"), HEADING[:9] + b"x" * 100],
-    ids=["text", "gzip's beginning", "gzip", "damaged heading"],
+    [
+        b"no gzip at all",
+        b"\x1f\x8b\x09",
+        gzip.compress(b"something else"),
+        pack(b"", b"", NOW)[:12] + b"x" * 100,
+    ],
+    ids=["text", "gzip's beginning", "gzip", "damaged header"],
 )
 def test_another_file_is_told_and_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
@@ -283,13 +284,27 @@ def test_another_file_is_told_and_left_alone(path: Path, content: bytes) -> None
     assert path.read_bytes() == content
 
 
-def test_a_newer_version_is_told_and_left_alone(path: Path) -> None:
-    newer = pack(b'{"file":"pglock-inspect recording","version":2}', Kind.HEADING, NOW)
-    path.write_bytes(newer)
-    for use in (Recording.open, Recorder):
-        with pytest.raises(BadRecording, match=r"by a newer pglock-inspect \(format 2\)"):
-            use(path)
-    assert path.read_bytes() == newer
+def test_another_version_is_told_and_left_alone(path: Path) -> None:
+    newer = pack(b"{}\n", b"", NOW, version=2)
+    older = bytes.fromhex("1f8b0804 00000000 00ff 1400 5047 1000") + b"x" * 100
+    for content, told in (
+        (newer, r"was recorded by a newer pglock-inspect \(format 2\): use that one"),
+        (older, "was recorded before the first release, in another form: record anew"),
+    ):
+        path.write_bytes(content)
+        for use in (Recording.open, Recorder):
+            with pytest.raises(BadRecording, match=told):
+                use(path)
+        assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_000, 65_535, 200_000])
+def test_what_goes_with_a_text_unseen_may_be_of_any_size(size: int) -> None:
+    more = random.Random(1).randbytes(size)
+    poll = pack(b"text", more, NOW, "warning")
+    assert read_header(poll) == Header(len(poll), NOW, "warning")
+    assert unpack(poll) == (b"text", more)
+    assert gzip.decompress(poll) == b"text"
 
 
 def test_what_is_no_file_or_is_not_there_is_told(path: Path) -> None:
@@ -317,13 +332,13 @@ def test_damage_in_the_middle_is_told(path: Path) -> None:
     with Recording.open(path) as recording:
         start = recording._index.starts[2]
     content = bytearray(path.read_bytes())
-    content[start + 40] ^= 0xFF  # inside of a poll
+    content[start + HEADER_SIZE] ^= 0xFF  # inside of a poll
     path.write_bytes(content)
     with Recording.open(path) as recording:
         assert recording.poll(1)[0].locks == later(BUSY, 1).locks
-        for index in (2, 4):
-            with pytest.raises(BadRecording, match="is damaged"):
-                recording.poll(index)
+        with pytest.raises(BadRecording, match=f"is damaged at byte {start}: choose another time"):
+            recording.poll(2)
+        assert recording.poll(3)[0].locks == later(BUSY, 3).locks
     content[start] ^= 0xFF  # its header
     path.write_bytes(content)
     with Recording.open(path) as recording:
@@ -339,7 +354,7 @@ def test_no_damage_shows_what_was_not_so(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("damaged") / "night.rec"
-    polls = [later(make_report(HOLDER), number) for number in range(4)]
+    polls = [later(as_read(make_report(HOLDER)), number) for number in range(4)]
     record(path, *([poll] for poll in polls))
     content = bytearray(path.read_bytes())
     for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=3)):
@@ -405,19 +420,18 @@ def test_the_number_of_targets_may_change(path: Path) -> None:
         ]
 
 
-def test_no_poll_is_decompressed_to_find_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_poll_is_read_to_find_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(path, *([later(BUSY, number)] for number in range(200)))
+    read = []
+
+    def counted(poll: bytes) -> tuple[bytes, bytes]:
+        read.append(poll)
+        return unpack(poll)
+
+    monkeypatch.setattr("pglock_inspect.recording.recording.unpack", counted)
     with Recording.open(path) as recording:
-        lines = []
-        decompress = zlib.decompress
-
-        def counted(member: bytes, wbits: int) -> bytes:
-            lines.append(member)
-            return decompress(member, wbits)
-
-        monkeypatch.setattr(zlib, "decompress", counted)
         recording.poll(recording.index_at(ago(-105)))
-    assert len(lines) == 6  # the whole one at 100, and what changed up to 105
+    assert len(read) == 1
 
 
 def test_what_is_written_meanwhile_is_taken_in(path: Path) -> None:
@@ -525,23 +539,3 @@ def test_what_is_no_time(night: Recording, text: str) -> None:
     with pytest.raises(BadRecording, match="is no time: write 14:03, ") as told:
         parse_moment(text, night)
     assert str(told.value).isprintable()
-
-
-# --- What a later version has to read -----------------------------------------------------------------
-
-
-def test_a_recording_of_the_first_version_stays_readable() -> None:
-    line = (
-        b'{"whole":[{"target":"db","taken_at":1000000000,"server":{"version":"16.4","version_num":160004,'
-        b'"database":"app"},"error":null,"failure":null,"failing_since":null,"read_at":1000000000,'
-        b'"poll_seconds":0.5,"counters":{},"lock_table_rows":3,"totals":{"app":{"held":2}},'
-        b'"databases":{"5":{"oid":5,"name":"app"}},"chain":[],"findings":[],"jobs":[],"groups":[],'
-        b'"locks":[{"lock":{"key":[0,7,1],"database":"app","name":null,"mode":"ExclusiveLock","granted":true,'
-        b'"scope":null,"pid":42,"session":{"pid":42},"prepared":null,"held":null,"waited_seconds":null,'
-        b'"max_held":60.0},"keys":[[0,7,1],[0,8,1]],'
-        b'"held":{"seconds":998000000,"at_least":1.5,"at_most":null,"evidence":"observed"}}]}]}'
-    )
-    (report,) = map(report_of, read_line(line, []))
-    assert [(lock.key.value, lock.pid) for lock in report.locks] == [(7, 42), (8, 42)]
-    assert report.locks[0].held == Held(2.0, 1.5, None, "observed")
-    assert (report.target, report.totals["app"]) == ("db", Totals(2))
