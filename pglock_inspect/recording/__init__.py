@@ -7,9 +7,9 @@
         index = recording.index_at(to_instant(moment))  # the poll that showed what was so then
         index = recording.next_finding(index)           # where something new was found, or None
 
-A file is a row of gzip members, so that ``zcat`` shows its lines: the documents of a poll, one for each target
-(`present.document`). Headers, which other readers skip, tell how long a poll is and what was new in it, so that
-none is decompressed to find another, and what a report knows beyond its document (`rest`).
+A file is a row of gzip members, so that ``zcat`` shows its lines: the documents of a poll, one for each
+target (`present.document`). Headers, which other readers skip, tell how long a poll is and what was new in
+it, so that none is decompressed to find another; and what a report knows beyond its document (`rest`).
 """
 
 from pglock_inspect.recording.recorder import Recorder
