@@ -30,10 +30,6 @@ def _rule(finding: Finding, _width: int, _look: Look) -> list[Span]:
     return [(finding.rule, finding.severity)]
 
 
-def _job(finding: Finding, _width: int, look: Look) -> list[Span]:
-    return [(look.text(finding.job), "strong")] if finding.job else columns.nothing(look)
-
-
 def _pid(finding: Finding, _width: int, look: Look) -> list[Span]:
     return columns.nothing(look) if finding.pid is None else [(str(finding.pid), "text")]
 
@@ -48,10 +44,9 @@ def _todo(finding: Finding, _width: int, look: Look) -> list[Span]:
 
 MARK = Column("", 1, 1, _mark)
 RULE = Column("RULE", 14, 19, _rule)
-JOB = Column("JOB", 36, 40, _job)
 PID = Column("PID", 7, 7, _pid, right=True)
 WHAT = Column("WHAT", 18, 10_000, _summary)
-TO_DO = Column("TO DO", 24, 60, _todo)
+TO_DO = Column("TO DO", 36, 60, _todo)
 
 
 def _worst_first(finding: Finding) -> tuple[int, str, str, int, str]:
@@ -105,16 +100,16 @@ VIEW = View(
     nothing="Nothing was found: all is as it should be.",
     plan=Plan(
         mark=MARK,
-        from_left=(RULE, JOB, PID, WHAT, TO_DO),
+        from_left=(RULE, PID, WHAT, TO_DO),
         main=RULE,
         always=(WHAT,),
-        if_room=(PID, JOB, TO_DO),
-        widened=((RULE, 19), (WHAT, 90), (TO_DO, 60), (WHAT, WHAT.most)),
+        if_room=(PID, TO_DO),
+        widened=((RULE, 19), (WHAT, 70), (TO_DO, 40), (WHAT, 100), (TO_DO, 60), (WHAT, WHAT.most)),
     ),
     orders=(
         Order("worst first", _worst_first),
         Order("rule", lambda finding: finding.rule, RULE),
-        Order("job", lambda finding: (finding.job is None, finding.job), JOB),
+        Order("job", lambda finding: (finding.job is None, finding.job)),
         Order("pid", lambda finding: finding.pid or 0, PID),
     ),
     items=lambda sight: sorted(sight.report.findings, key=_worst_first),

@@ -53,7 +53,7 @@ def _lasted(hold: Hold, _width: int, look: Look) -> list[Span]:
 
 MARK = Column("", 1, 1, _mark)
 STATE = Column("STATE", 8, 8, _state)
-LASTED = Column("HELD FOR", 10, 10, _lasted, right=True)
+LASTED = Column("HELD FOR", 13, 13, _lasted, right=True)
 TAKEN = Column("TAKEN", 8, 8, lambda hold, _, look: _moment(hold.taken_at, look))
 RELEASED = Column("RELEASED", 8, 8, lambda hold, _, look: _moment(hold.released_at, look))
 JOB, KEY, PID = _of_lock(columns.JOB), _of_lock(columns.KEY), _of_lock(columns.PID)

@@ -152,11 +152,11 @@ def _database(job: Scheduled, _width: int, look: Look) -> list[Span]:
 MARK = Column("", 1, 1, _mark)
 JOB = Column("JOB", 18, 40, _job)
 STATE = Column("STATE", 8, 10, _state)
-FOR = Column("FOR", 8, 10, _for, right=True)
+FOR = Column("FOR", 11, 11, _for, right=True)
 MAX = Column("OF MAX", 14, 24, _of_max)
 WAITERS = Column("WAIT", 4, 5, _waiters, right=True)
-LAST_RUN = Column("LAST RUN", 14, 14, _last_run, right=True)
-NEXT_RUN = Column("NEXT RUN", 14, 16, _next_run, right=True)
+LAST_RUN = Column("LAST RUN", 15, 15, _last_run, right=True)
+NEXT_RUN = Column("NEXT RUN", 16, 16, _next_run, right=True)
 EVERY = Column("EVERY", 8, 8, _every, right=True)
 DATABASE = Column("DATABASE", 8, 16, _database)
 
@@ -235,7 +235,7 @@ VIEW = View(
         main=JOB,
         from_left=(JOB, STATE, FOR, MAX, WAITERS, LAST_RUN, NEXT_RUN, EVERY, DATABASE),
         always=(STATE, LAST_RUN),
-        if_room=(NEXT_RUN, FOR, WAITERS, MAX, EVERY, DATABASE),
+        if_room=(FOR, NEXT_RUN, WAITERS, MAX, EVERY, DATABASE),
         widened=((JOB, 28), (MAX, 24), (JOB, 40), (DATABASE, 16)),
     ),
     orders=(

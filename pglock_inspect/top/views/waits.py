@@ -64,8 +64,8 @@ def _blocked_by(node: Node, _width: int, look: Look) -> list[Span]:
 MARK = Column("", 1, 1, _mark)
 WHO = Column("WHO", 18, 60, _who)
 WAITS_FOR = Column("WAITS FOR", 14, 40, _waits_for)
-FOR = Column("FOR", 8, 8, _for, right=True)
-HOLDS = Column("HOLDS", 16, 40, _holds)
+FOR = Column("FOR", 11, 11, _for, right=True)
+HOLDS = Column("HOLDS", 18, 40, _holds)
 BLOCKED_BY = Column("BLOCKED BY", 12, 40, _blocked_by)
 
 
@@ -114,13 +114,13 @@ VIEW = View(
     nothing="Nobody waits for a lock.",
     plan=Plan(
         mark=MARK,
-        from_left=(WHO, FOR, WAITS_FOR, HOLDS, BLOCKED_BY, columns.SESSION, columns.CLIENT, columns.QUERY),
+        from_left=(WHO, FOR, WAITS_FOR, HOLDS, BLOCKED_BY, columns.SESSION, columns.QUERY),
         main=WHO,
         always=(FOR, WAITS_FOR),
-        if_room=(HOLDS, columns.SESSION, columns.QUERY, BLOCKED_BY, columns.CLIENT),
+        if_room=(HOLDS, columns.SESSION, columns.QUERY, BLOCKED_BY),
         widened=(
-            *((WHO, 30), (WAITS_FOR, 24), (HOLDS, 24), (columns.QUERY, 40), (WHO, 40)),
-            *((columns.CLIENT, 26), (BLOCKED_BY, 24), (columns.QUERY, columns.QUERY.most)),
+            *((WHO, 24), (WAITS_FOR, 25), (HOLDS, 25), (WHO, 30), (columns.QUERY, 40), (WHO, 40)),
+            *((BLOCKED_BY, 24), (columns.QUERY, columns.QUERY.most)),
         ),
         least={columns.QUERY: 16},
     ),
