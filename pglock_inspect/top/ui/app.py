@@ -129,9 +129,18 @@ class TopApp(App[BaseException]):
             self.add_class("-ascii")
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminated)
         self.set_interval(1, self.redraw)
+        self._fit()
         self.show()
         for number, source in enumerate(self.servers.sources):
             source.poller.listen(partial(self._hear, number))
+
+    def _fit(self) -> None:
+        """Lay out for the terminal's size at once: Textual would paint everything for another one first."""
+        for cells, steps in (
+            (self.size.width, self.HORIZONTAL_BREAKPOINTS),
+            (self.size.height, self.VERTICAL_BREAKPOINTS),
+        ):
+            self.screen.add_class(*[name for least, name in steps if cells >= least][-1:])
 
     # --- What comes in ---
 

@@ -51,6 +51,7 @@ class Table(Painted, ScrollView, can_focus=True):
         self._index = 0
         self._identities: dict[str, Hashable] = {}  # of the selected row, in each view
         self._layout: list[Place] = []
+        self._width = 0  # that of the layout
         self._drawn: dict[int, list[Span]] = {}
 
     @property
@@ -93,6 +94,8 @@ class Table(Painted, ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Return a line of those in sight."""
+        if self._width != self.scrollable_content_region.width:
+            self._lay_out()  # it is painted before it is told its size
         spans, selected = self._line(y + self.scroll_offset.y)
         return self.paint(
             spans, self.get_component_rich_style("row--selected", partial=True) if selected else None
@@ -126,7 +129,6 @@ class Table(Painted, ScrollView, can_focus=True):
         """Lay the columns out for the new width."""
         self._lay_out()
         self._scroll_to_selected()
-        self.refresh()
 
     def heads(self, cells: int) -> list[list[Span]]:
         """Return the line of titles that belongs above the table."""
@@ -145,7 +147,8 @@ class Table(Painted, ScrollView, can_focus=True):
         ]
 
     def _lay_out(self) -> None:
-        self._layout = lay_out(self._showing.plan, self.scrollable_content_region.width)
+        self._width = self.scrollable_content_region.width
+        self._layout = lay_out(self._showing.plan, self._width)
         self._drawn.clear()
 
     def _title(self, place: Place) -> Span:
