@@ -9,7 +9,7 @@ PARALLEL := $(if $(PGLOCK_TEST_DSN),,-n 4 --dist worksteal)
 
 MAKEFLAGS += --no-print-directory
 .SILENT:
-.PHONY: help demo test test-all test-slow test-docker test-matrix lint bench servers clean
+.PHONY: help demo test test-all test-slow test-docker test-matrix lint docs pictures bench servers clean
 
 help: ## Show this list
 	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s%s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,13 @@ lint: $(VENV)/.dev ## Check style, types and layers
 	$(BIN)/ruff format -q --check
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo >$(VENV)/layers || { cat $(VENV)/layers; exit 1; }
+
+pictures: $(VENV)/.demo ## Draw the pictures of the documentation anew, from the demo
+	$(BIN)/python -m docs.pictures
+
+docs: $(VENV)/.dev ## Write the pages and dashboards that are made from the program
+	$(BIN)/python -m docs
+	$(BIN)/python -m dashboards
 
 bench: $(VENV)/.bench ## Measure speed against plain psycopg and other lock helpers
 	$(BIN)/python -m benchmarks

@@ -34,11 +34,6 @@ CONFIGURATIONS = [
     for snippet in snippets(page, "yaml")
     if snippet.startswith(("scrape_configs:", "rule_files:"))
 ]
-COMMANDS = [
-    line
-    for page in PAGES
-    for line in re.findall(r"^pglock-inspect .*", (DOCS / page).read_text(), re.MULTILINE)
-]
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
@@ -70,22 +65,6 @@ def test_every_alert_is_in_the_table() -> None:
         (rule["alert"], severity.get(rule["labels"]["severity"], rule["labels"]["severity"]))
         for rule in RULES
     ]
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_link_leads_somewhere(page: str) -> None:
-    for file, anchor in re.findall(r"\]\(([\w.-]+)#?([\w-]*)\)", (DOCS / page).read_text()):
-        headings = re.findall(r"^#+ (.*)", (DOCS / file).read_text(), re.MULTILINE)
-        assert not anchor or anchor in [heading.lower().replace(" ", "-") for heading in headings]
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_is_understood(line: str) -> None:
-    parse(line)
-
-
-def test_there_are_commands() -> None:
-    assert COMMANDS
 
 
 def test_every_file_that_is_named_exists() -> None:

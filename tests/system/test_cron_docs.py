@@ -167,8 +167,3 @@ def test_every_metric_has_its_row() -> None:
     assert rows == [
         (f"{name}{suffixes[family.type]}", family.type) for name, family in textfile._FAMILIES.items()
     ]
-
-
-def test_every_link_leads_somewhere() -> None:
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)", PAGE):
-        assert Path(__file__).parents[2].joinpath("docs", link).exists(), link

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from pglock_inspect.findings import RULES
 from pglock_inspect.model import Job
 
 REFERENCE = Path(__file__).parents[2].joinpath("docs", "configuration.md").read_text()
-EXAMPLES = re.findall(r"^```toml\n(.*?)^```", REFERENCE, re.MULTILINE | re.DOTALL)
 UNITS = {"number": "number", "seconds": "duration", "share": "share"}
 
 
@@ -31,18 +29,6 @@ def table(text: str, first_heading: str) -> list[list[str]]:
 
 def toml(code: str) -> object:
     return tomllib.loads(f"value = {code.strip('`')}")["value"]
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.splitlines()[0])
-def test_every_example_loads(example: str, tmp_path: Path) -> None:
-    file = tmp_path / ("pyproject.toml" if "tool.pglock-inspect" in example else "own.toml")
-    file.write_text(example)
-    settings = load_settings(config=file, environ={}, cwd=tmp_path)
-    assert len(settings.jobs) == example.count("jobs]]")
-
-
-def test_there_are_examples() -> None:
-    assert len(EXAMPLES) > 1
 
 
 @pytest.mark.parametrize("heading", TABLES)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 
-from pglock_inspect.cli.app import app
 from pglock_inspect.durations import parse_duration
 from pglock_inspect.findings import RULES
 
@@ -49,18 +46,7 @@ def test_each_threshold_is_that_of_the_rule(rule: Rule) -> None:
             assert [float(text) for text in written] == [rule.threshold]
 
 
-@pytest.mark.parametrize("line", sorted(set(re.findall(r"`?(pglock-inspect [^`\n]+)`?", PAGE))))
-def test_every_command_is_understood(line: str) -> None:
-    _, name, *arguments = shlex.split(line)
-    with click.Context(app, **app.context_settings) as context:
-        command = app.get_command(context, name)
-        assert command, name
-        command.make_context(name, arguments, parent=context)
-
-
-def test_every_link_and_every_runbook_leads_somewhere() -> None:
-    for link in re.findall(r"\]\(([\w.-]+)(?:#[\w-]+)?\)", PAGE):
-        assert (ROOT / "docs" / link).exists(), link
+def test_every_runbook_leads_somewhere() -> None:
     alerts = (ROOT / "pglock_inspect/data/alerts.yml").read_text()
     runbooks = set(re.findall(r"docs/findings\.md#([\w-]+)", alerts))
     assert runbooks == OTHERS.keys() | (runbooks & SECTIONS.keys())

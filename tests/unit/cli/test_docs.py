@@ -11,7 +11,6 @@ from pglock_inspect.cli import check, ls
 from pglock_inspect.cli.app import COMMANDS
 from pglock_inspect.present.paper import Paper
 from pglock_inspect.present.table import lay_out
-from tests.support.command import parse
 from tests.support.reports import HOLDER, PREPARED, WAITER
 
 PAGE = Path(__file__).parents[3].joinpath("docs", "commands.md").read_text()
@@ -19,11 +18,6 @@ PAGE = Path(__file__).parents[3].joinpath("docs", "commands.md").read_text()
 
 def part(heading: str) -> str:
     return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-
-
-@pytest.mark.parametrize("line", re.findall(r"^pglock-inspect (?!COMMAND).*", PAGE, re.MULTILINE))
-def test_every_command_is_understood(line: str) -> None:
-    parse(line)
 
 
 def test_every_command_has_its_part() -> None:

@@ -1,0 +1,1 @@
+"""The documentation, and what makes the pages of it that the program itself can tell."""
