@@ -46,7 +46,7 @@ MARK = Column("", 1, 1, _mark)
 RULE = Column("RULE", 14, 19, _rule)
 PID = Column("PID", 7, 7, _pid, right=True)
 WHAT = Column("WHAT", 18, 10_000, _summary)
-TO_DO = Column("TO DO", 36, 60, _todo)
+TO_DO = Column("TO DO", 60, 60, _todo)
 
 
 def _worst_first(finding: Finding) -> tuple[int, str, str, int, str]:
@@ -104,7 +104,7 @@ VIEW = View(
         main=RULE,
         always=(WHAT,),
         if_room=(PID, TO_DO),
-        widened=((RULE, 19), (WHAT, 70), (TO_DO, 40), (WHAT, 100), (TO_DO, 60), (WHAT, WHAT.most)),
+        widened=((RULE, 19), (WHAT, WHAT.most)),
     ),
     orders=(
         Order("worst first", _worst_first),

@@ -119,7 +119,7 @@ VIEW = View(
         always=(FOR, WAITS_FOR),
         if_room=(HOLDS, columns.SESSION, columns.QUERY, BLOCKED_BY),
         widened=(
-            *((WHO, 24), (WAITS_FOR, 25), (HOLDS, 25), (WHO, 30), (columns.QUERY, 40), (WHO, 40)),
+            *((WHO, 22), (HOLDS, 25), (WAITS_FOR, 25), (WHO, 30), (columns.QUERY, 40), (WHO, 40)),
             *((BLOCKED_BY, 24), (columns.QUERY, columns.QUERY.most)),
         ),
         least={columns.QUERY: 16},
