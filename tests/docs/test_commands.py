@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pglock_inspect.demo.server import TemporaryServer
-from tests.docs.stage import Stage, shell
+from tests.docs.stage import shell
 from tests.support.pages import PAGES, ROOT, blocks, commands
 from tests.support.requirements import program
-from tests.support.servers import SETTINGS, bindir
 from tests.support.tmux import terminal
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.docs.stage import Stage
 
 # What these do is tested elsewhere: by CI, in containers, by Prometheus' own tools, with the examples.
 ELSEWHERE = ("make", "docker", "kubectl", "curl", "{", "export", "psql", "pglock-inspect demo")
@@ -58,20 +58,6 @@ ENDLESS = [
     or (command[1].startswith("pglock-inspect record") and "--for" not in command[1])
 ]
 OTHERS = [command for command in COMMANDS if command not in TOP + ENDLESS]
-
-
-@pytest.fixture(scope="module")
-def whole_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with TemporaryServer(bindir=bindir(), settings=SETTINGS) as server:
-        stage = Stage(server, tmp_path_factory.mktemp("stage"))
-        yield stage
-        stage.leave()
-
-
-@pytest.fixture
-def stage(whole_stage: Stage) -> Stage:
-    whole_stage.play()
-    return whole_stage
 
 
 @contextmanager
