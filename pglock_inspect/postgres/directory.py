@@ -9,6 +9,7 @@ import psycopg
 from pglock_inspect.model import Database
 from pglock_inspect.postgres.brief import one_round_trip
 from pglock_inspect.postgres.queries import query
+from pglock_inspect.postgres.rows import is_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,8 @@ class Directory:
     """Databases and roles by oid, and whether the activity of other roles is readable.
 
     Reading them needs locks on shared catalogs, which cannot be had while the lock table is full or
-    somebody locks ``pg_authid``: what was known then stays. ``confined`` makes the context to read them in.
+    somebody locks ``pg_authid``: what was known then stays. ``orphaned`` tells that the session's role was
+    dropped since. ``confined`` makes the context to read them in.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Directory:
         self.databases: Mapping[int, Database] = {}
         self.roles: Mapping[int, str] = {}
         self.privileged = False
+        self.orphaned = False
         self._connection = connection
         self._confined = confined
         self._clock = clock
@@ -43,10 +46,18 @@ class Directory:
         self._refresh()
 
     def refresh_for(self, locks: Sequence[LockRows], sessions: Sequence[tuple[Any, ...]]) -> None:
-        """Read again what has grown old, or where a lock or a session has an oid without a name."""
+        """Read again what has grown old, has no name for an oid, or is contradicted by what is hidden."""
         age = self._clock() - self._read_at
-        if age >= _REFRESH_SECONDS or (age >= _RETRY_SECONDS and self._misses(locks, sessions)):
+        if age < _RETRY_SECONDS:
+            return
+        # Of the server's own processes, too, all is hidden or nothing.
+        hidden = any(is_hidden(row) for row in sessions)
+        if age >= _REFRESH_SECONDS or hidden is self.privileged or self._misses(locks, sessions):
+            known = self.roles
             self._refresh()
+            pid = self._connection.info.backend_pid
+            role = next((row[2] for row in sessions if row[0] == pid), None)
+            self.orphaned = role in known and role not in self.roles
 
     def _misses(self, locks: Sequence[LockRows], sessions: Sequence[tuple[Any, ...]]) -> bool:
         return not (

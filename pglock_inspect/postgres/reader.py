@@ -158,6 +158,13 @@ class Reader:
         *_, taken_at, in_recovery = lock_rows[0]
         held = self._locks.advisory(lock_rows)
         self._directory.refresh_for(held, session_rows)
+        if self._directory.orphaned:  # nobody's activity is shown to it again, be there another of its name
+            self.close()
+            raise ServerFailure(
+                f"cannot read the server at {self.target}: the role of this session was dropped; "
+                "create it again, or connect as another",
+                "auth",
+            )
         sessions = self._sessions.sessions(session_rows, self._directory)
         other_waits = rows.other_waits(lock_rows)
         return Snapshot(

@@ -26,6 +26,11 @@ def text(raw: bytes, codec: str = "utf-8") -> str:
     return raw.decode(codec, "backslashreplace")
 
 
+def is_hidden(row: Row) -> bool:
+    """Return whether a row of ``activity.sql`` is of a process that the role may not see at work."""
+    return row[13] is None and row[15] == _HIDDEN  # anybody may send such a statement
+
+
 class LockDecoder:
     """Decodes the rows of ``locks.sql``. What did not change gives the same `LockRows` again."""
 

@@ -69,6 +69,31 @@ def test_pg_monitor_or_what_it_contains_shows_all(
     assert snapshot.sessions[worker.info.backend_pid].query == "SELECT pg_advisory_lock(1)"
 
 
+def test_what_is_granted_or_revoked_meanwhile_is_noticed(dsn: str, janitor: Connection, nobody: str) -> None:
+    seconds = 0.0
+    with Reader(as_user(dsn, nobody), clock=lambda: seconds) as reader:
+        assert not reader.read().server.privileged
+        for change, privileged in (("GRANT pg_monitor TO", True), ("REVOKE pg_monitor FROM", False)):
+            janitor.execute(f"{change} {nobody}".encode())
+            seconds += 6
+            assert reader.read().server.privileged is privileged
+
+
+def test_a_session_whose_role_was_dropped_is_given_up(dsn: str, janitor: Connection, nobody: str) -> None:
+    """Another role of the same name helps it no more: it would stay blind for ever."""
+    seconds = 0.0
+    with Reader(as_user(dsn, nobody), clock=lambda: seconds) as reader:
+        reader.read()
+        janitor.execute(f"DROP ROLE {nobody}")
+        janitor.execute(f"CREATE ROLE {nobody} LOGIN IN ROLE pg_monitor")
+        seconds += 61
+        with pytest.raises(ServerFailure, match="the role of this session was dropped; create it") as failure:
+            reader.read()
+        assert failure.value.reason == "auth"
+        assert not reader.usable
+    assert read_once(as_user(dsn, nobody)).server.privileged
+
+
 def test_waiters_queues_and_the_server_are_there_for_anybody(
     connect: Connect, dsn: str, janitor: Connection, nobody: str
 ) -> None:
