@@ -34,11 +34,6 @@ _PREAMBLE = re.compile(
     r"^consuming input failed: "
     r"|^connection (?:failed|is bad): (?:connection to server (?:at|on socket) .*? failed: )?"
 )
-# What a connection string, a service file or a PG* variable asks for, and libpq or this server does not have.
-_ASKED = re.compile(
-    r"connection is bad: (?!connection to server)|bad value for|parameter \"|SSL was required|requirement \""
-    r"|(?:is|is not) in hot standby|session is (?:not )?read-only|could not match \d+ port"
-)
 _BY_CLASS: tuple[tuple[FailureReason, tuple[type[Exception], ...]], ...] = (
     ("timeout", (pg.ConnectionTimeout, pg.QueryCanceled, pg.LockNotAvailable)),
     ("too_many_connections", (pg.TooManyConnections,)),
@@ -54,6 +49,34 @@ _ADVICE: dict[FailureReason, str] = {
     "too_many_connections": "close connections, or give the watching role a reserved one",
     "other": "check the server's log",
 }
+
+
+# Where the reason alone would mislead.
+_ADVICE_BY_TEXT = (
+    (
+        re.compile(r"database .* does not exist"),
+        "check the name of the database (psql -l lists them)",
+    ),
+    (
+        re.compile(r"not currently accepting connections"),
+        "connect to another database: the locks of all are seen from each",
+    ),
+    (
+        re.compile(r"the database system is (?:starting up|in recovery mode|not yet accepting)"),
+        "it takes connections again by itself; its log tells how far it is",
+    ),
+    (  # of each host that was reached, as it is until a failover has come to its end
+        re.compile(r"(?:is|is not) in hot standby|session is (?:not )?read-only"),
+        "wait for the end of a failover, or correct target_session_attrs",
+    ),
+    (  # what was asked for, and libpq or this server does not have
+        re.compile(
+            r"connection is bad: (?!connection to server)|bad value for|parameter \"|SSL was required"
+            r"|requirement \"|could not match \d+ port"
+        ),
+        "correct the connection string or the PG* variables",
+    ),
+)
 
 
 def failure_of(error: psycopg.Error, action: str, *, connecting: bool) -> ServerFailure:
@@ -89,13 +112,12 @@ def _reason(error: psycopg.Error, *, connecting: bool) -> FailureReason:
 
 
 def _advice(reason: FailureReason, error: psycopg.Error, *, connecting: bool) -> str:
-    text = str(error)
-    if "does not exist" in text and "database" in text:
-        return "check the name of the database (psql -l lists them)"
-    if "not currently accepting connections" in text:
-        return "connect to another database: the locks of all are seen from each"
-    if connecting and _ASKED.search(text):
-        return "correct the connection string or the PG* variables"
+    if isinstance(error, pg.InsufficientPrivilege):
+        return "grant that to this role: everybody has it unless it is revoked"
+    if connecting:
+        for pattern, advice in _ADVICE_BY_TEXT:
+            if pattern.search(str(error)):
+                return advice
     return _ADVICE[reason]
 
 

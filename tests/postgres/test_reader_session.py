@@ -236,13 +236,21 @@ def test_an_unknown_database_or_role_is_named(
         ({"port": "99999"}, ": invalid port number"),
         ({"connect_timeout": "soon"}, ": bad value for connect_timeout"),
         ({"options": "-c nothing=1"}, 'unrecognized configuration parameter "nothing"'),
-        ({"target_session_attrs": "standby"}, "not in hot standby mode"),
     ],
 )
 def test_what_is_asked_for_and_not_to_be_had(server: Server, parameters: dict[str, str], said: str) -> None:
     error = failure(server.dsn(**parameters))
     assert said in str(error)
     assert "; correct the connection string" in str(error)
+    assert is_one_sentence(error)
+
+
+@pytest.mark.parametrize("asked", ["standby", "read-only"])
+def test_no_host_is_what_is_asked_for(server: Server, asked: str) -> None:
+    """Which may change by itself: so it is during a failover."""
+    error = failure(server.dsn(target_session_attrs=asked))
+    assert "; wait for the end of a failover, or correct target_session_attrs" in str(error)
+    assert error.reason == "connect"
     assert is_one_sentence(error)
 
 
