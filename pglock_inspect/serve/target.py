@@ -114,8 +114,8 @@ class Target:
                 self._tell(f"{self.name}: {report.error}")
             else:
                 self._tell(f"{self.name}: can be read again, after {format_duration(self._away())}")
-        if self._failure is None:
-            self._failing_since = time.monotonic()
+        if self._failure is None and self.read_at is not None:
+            self._failing_since = self.read_at  # a poll may take long to fail
         problem = self.watcher.problem
         if problem and problem != self._problem:
             self._tell(f"{self.name}: {problem}")

@@ -9,8 +9,10 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
+from pglock_inspect.durations import parse_duration
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Job
+from pglock_inspect.postgres import connection
 from pglock_inspect.present.metrics import GAUGES
 from tests.support.fleets import watched
 from tests.support.proxy import Proxy
@@ -146,6 +148,20 @@ def test_a_broken_connection_is_made_anew_and_counts_on(
         here.await_value("pglock_job_held", 1.0, **NAMED)
         assert here.value(HOLDS, **NAMED) == 1, "it is still the same hold"
         wait_until(lambda: sessions(janitor) == 1, "there is one session")
+
+
+def test_it_was_away_since_the_last_poll_that_worked(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not since one that failed: it may have waited long."""
+    monkeypatch.setattr(connection, "_PATIENCE", 1.0)
+    with watched(here=proxy.dsn) as here:
+        here.await_value("pglock_up", 1.0)
+        proxy.frozen = True
+        here.await_value("pglock_up", 0.0)
+        proxy.frozen = False
+        here.await_value("pglock_up", 1.0)
+        wait_until(lambda: len(here.told) == 2, "it says so")
+    assert "did not answer within 1 s" in here.told[0]
+    assert parse_duration(here.told[1].rpartition(" after ")[2].replace(" ", "")) > 1.0
 
 
 def test_targets_that_hang_and_are_dead_hold_nobody_up(proxy: Proxy, dsn: str, janitor: Connection) -> None:
