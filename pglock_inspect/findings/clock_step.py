@@ -26,7 +26,7 @@ def find(scene: Scene, polls: float) -> Iterator[Finding]:
     yield Finding(
         rule="clock-step",
         severity="info",
-        summary=f"the server's clock stepped {ahead} by {format_duration(abs(history.clock_step))}: "
+        summary=f"the server's clock stepped {ahead} by {format_duration(round(abs(history.clock_step)))}: "
         "ages from before are unknown",
         evidence=f"{history.clock_step:+.1f} s against the monotonic clock, "
         f"{words.count(history.poll - history.stepped_at_poll, 'poll')} ago",
