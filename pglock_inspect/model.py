@@ -27,11 +27,15 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 _WAITSTART_SINCE = 14_00_00
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def to_datetime(instant: Instant) -> datetime:
-    """Return an instant as an aware UTC datetime."""
-    return _EPOCH + timedelta(microseconds=instant)
+    """Return an instant as an aware UTC datetime; PostgreSQL's may be later, or infinite."""
+    try:
+        return _EPOCH + timedelta(microseconds=instant)
+    except OverflowError:
+        return _LAST if instant > 0 else _FIRST
 
 
 def to_instant(moment: datetime) -> Instant:

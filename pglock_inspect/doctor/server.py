@@ -99,7 +99,7 @@ def activity(case: Case) -> Check | None:
 
 def lock_table(case: Case) -> Check | None:
     """How much of the lock table is taken; a full one bars every login."""
-    if case.server is None:
+    if case.server is None or not case.server.lock_slots_guaranteed:
         return None
     rows, guaranteed = case.report.lock_table_rows, case.server.lock_slots_guaranteed
     value = f"{rows:,} of {guaranteed:,} guaranteed slots taken"

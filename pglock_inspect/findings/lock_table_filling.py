@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def find(scene: Scene, share: float) -> Iterator[Finding]:
     """Yield a finding where locks take that share of the guaranteed slots; a warning from all of them on."""
     rows, guaranteed = scene.snapshot.lock_table_rows, scene.snapshot.server.lock_slots_guaranteed
-    if rows < share * guaranteed:
+    if rows < share * guaranteed or not guaranteed:
         return
     advisory = sum(len(group.keys) for group in scene.history.groups)
     yield Finding(

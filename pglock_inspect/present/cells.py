@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len as width
 
-from pglock_inspect.present.text import ELLIPSIS
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["cut", "pad", "width", "wrap"]
 
 
-def cut(text: str, cells: int, ellipsis: str = ELLIPSIS) -> str:
+def cut(text: str, cells: int, ellipsis: str) -> str:
     """Return the start of ``text`` that fits ``cells`` cells, with an ellipsis where more was there."""
     if width(text) <= cells:
         return text

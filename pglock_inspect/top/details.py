@@ -8,11 +8,12 @@ from pglock_inspect.durations import format_duration
 from pglock_inspect.findings import words
 from pglock_inspect.model import seconds_between, to_datetime
 from pglock_inspect.present.account import accounts
+from pglock_inspect.present.cells import cut
 from pglock_inspect.present.columns import held_text, label
 from pglock_inspect.present.evidence import findings_of, known_how
 from pglock_inspect.top.past import holds_like
 from pglock_inspect.top.rows import same_key
-from pglock_inspect.top.sections import Entry, Section
+from pglock_inspect.top.sections import LONGEST_LABEL, Entry, Section
 from pglock_inspect.top.sql import highlighted
 from pglock_inspect.top.timeline import recent
 from pglock_inspect.top.tree import branch, called, forest, process_of, queue_order, tree_of
@@ -156,6 +157,7 @@ def _tree(nodes: Sequence[Node], this: Process, look: Look) -> Iterator[Entry]:
     for node in nodes[:_MOST_LISTED]:
         meaning: Meaning = "strong" if node.process == this else "quiet"
         label = f"{branch(node, look)}{look.text(str(node.process))}"
+        label = cut(label, LONGEST_LABEL, look.glyphs.ellipsis)
         yield Entry(label, _does(node, look), label_meaning=meaning)
     if len(nodes) > _MOST_LISTED:
         yield Entry("", f"and {len(nodes) - _MOST_LISTED} more")

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _NARROW = 3
 _LABELS = 13
-_MOST = 22
+LONGEST_LABEL = 21
+"""In cells; more of a label is not shown."""
+
 COLUMN = 54
 _GUTTER = 4
 
@@ -78,11 +80,11 @@ def _block(section: Section, cells: int) -> list[list[Span]]:
     """Return a blank line, and a section as lines wrapped beside their labels."""
     lines: list[list[Span]] = [[], [(section.title, "strong")]]
     longest = max((width(entry.label) for entry in section.entries), default=0)
-    indent = _NARROW if longest < _NARROW else min(max(longest + 1, _LABELS), _MOST)
+    indent = _NARROW if longest < _NARROW else min(max(longest, _LABELS - 1), LONGEST_LABEL) + 1
     heading = indent > _NARROW  # what has no label before all that have one takes the whole width
     for entry in section.entries:
         heading = heading and not entry.label
-        margin, blanks = cut(entry.label, indent - 1), 0 if heading else indent
+        margin, blanks = cut(entry.label, indent - 1, ""), 0 if heading else indent
         for line in _wrapped(entry, max(cells - blanks, _LABELS)):
             lines.append([(pad(margin, blanks), entry.label_meaning), *line])
             margin = ""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from pglock_inspect.present.cells import cut, pad, width, wrap
-from pglock_inspect.present.text import one_line, printable, well_formed
+from pglock_inspect.present.text import ELLIPSIS, one_line, printable, well_formed
 
 ANY_TEXT = st.text(st.characters())
 HOSTILE = "a\x1b[31m\u202e\u2066\n\r\t\0\x7f\x9b\u200b\u2028\ufeff\u3164\ufe0f\U000e0041\udc80\ud800"
@@ -62,8 +62,8 @@ def test_well_formed_text_can_be_encoded(text: str) -> None:
 
 @given(st.text().map(printable), st.integers(0, 30))
 def test_a_cut_text_fits(text: str, cells: int) -> None:
-    assert width(cut(text, cells)) <= cells
-    assert cut(text, cells) == text or width(text) > cells
+    assert width(cut(text, cells, ELLIPSIS)) <= cells
+    assert cut(text, cells, ELLIPSIS) == text or width(text) > cells
 
 
 @given(st.text().map(printable), st.integers(2, 30))

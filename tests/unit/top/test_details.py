@@ -7,6 +7,7 @@ from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.model import Finding, Held, HoldGroup, LockRows, Name, Sighting
 from pglock_inspect.present.cells import width
 from pglock_inspect.present.evidence import findings_of
+from pglock_inspect.present.glyphs import ASCII
 from pglock_inspect.present.look import Look
 from pglock_inspect.top.details import describe
 from pglock_inspect.top.past import Hold
@@ -183,10 +184,11 @@ def test_findings_about_groups_of_locks_belong_to_each_of_them() -> None:
     assert findings_of(replace(HOLDER, key=AdvisoryKey(0, 1, 1)), report) == []
 
 
-@given(reports(), st.integers(10, 400))
-def test_any_lock_fits_any_width(report: object, cells: int) -> None:
+@given(reports(), st.integers(10, 400), st.sampled_from([LOOK, Look(ASCII, "ascii")]))
+def test_any_lock_fits_any_width_and_encoding(report: object, cells: int, look: Look) -> None:
     for lock in report.locks[:3]:  # type: ignore[attr-defined]
-        for line in lines_of(describe(lock, Sight(report), LOOK), cells):  # type: ignore[arg-type]
+        for line in lines_of(describe(lock, Sight(report), look), cells):  # type: ignore[arg-type]
             text = "".join(text for text, _ in line)
             assert text.isprintable()
+            assert look is LOOK or text.isascii()
             assert width(text) <= max(cells, 35)

@@ -16,7 +16,7 @@ from pglock_inspect.errors import ConfigError
 from pglock_inspect.findings import RULES
 from pglock_inspect.schemes import SCHEMES
 
-COMPLETE = Path(__file__).with_name("good_config.toml").read_text()
+COMPLETE = (Path(__file__).parents[1] / "unit" / "good_config.toml").read_text()
 KEYS = sorted({*File.__struct_fields__}.union(*(table.__struct_fields__ for table in TABLES.values())))
 RULE_NAMES = [rule.name for rule in RULES]
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
