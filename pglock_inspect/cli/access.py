@@ -65,6 +65,16 @@ def sources_of(access: Access, settings: Settings, environ: Mapping[str, str] = 
     return [Source("", "the PG* variables")]
 
 
+def watched_sources_of(access: Access, settings: Settings) -> list[Source]:
+    """Return the servers to keep watching: all configured targets, unless a flag chooses others.
+
+    Raises `ConfigError`.
+    """
+    if access.dsn is None and not access.targets and settings.targets:
+        access = access._replace(targets=(_EVERY_TARGET,))
+    return sources_of(access, settings)
+
+
 def _targets(names: Sequence[str], settings: Settings) -> list[Target]:
     by_name = {target.name: target for target in settings.targets}
     if not by_name:

@@ -114,14 +114,12 @@ def serve(
 
 
 def _watchers(access: Access, settings: Settings, file: StateFile | None) -> list[Watcher]:
-    from pglock_inspect.cli.access import sources_of, watcher_of  # noqa: PLC0415
+    from pglock_inspect.cli.access import watched_sources_of, watcher_of  # noqa: PLC0415
 
     states = file.load() if file else {}
     if file and file.problem:
         talk(file.problem)
-    if access.dsn is None and not access.targets and settings.targets:
-        access = access._replace(targets=("all",))
-    sources = sources_of(access, settings)
+    sources = watched_sources_of(access, settings)
     # What a series is called must not change with the server that happens to answer.
     return [watcher_of(source, settings, states, renamed=False) for source in sources]
 

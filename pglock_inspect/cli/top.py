@@ -39,6 +39,7 @@ def top(
 ) -> int:
     """Watch which job holds which advisory lock, since when, and who waits.
 
+    It shows all configured targets, unless --target or --dsn chooses others.
     Keys: arrows move, Enter shows all about a row, 1 to 5 are views, / filters, ? tells the others, q quits.
     """
     from pglock_inspect.top.terminal import is_usable  # noqa: PLC0415
@@ -47,10 +48,10 @@ def top(
         talk("top needs stdin, stdout and stderr on a terminal that can draw: elsewhere use ls or ls --watch")
         return ExitCode.UNKNOWN
 
-    from pglock_inspect.cli.access import settings_of, sources_of, watcher_of  # noqa: PLC0415
+    from pglock_inspect.cli.access import settings_of, watched_sources_of, watcher_of  # noqa: PLC0415
 
     settings = settings_of(access)
-    watchers = [watcher_of(source, settings) for source in sources_of(access, settings)]
+    watchers = [watcher_of(source, settings) for source in watched_sources_of(access, settings)]
     return show(watchers, every or settings.interval, read_only=read_only)
 
 

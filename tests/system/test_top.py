@@ -349,12 +349,25 @@ def test_rows_are_exported_and_copied(top: Top, pglock: Pglock, connect: Connect
     assert json.loads(file.read_text())[0]["job"] == "send_daily_digest"
 
 
-def test_several_targets(top: Top, pglock: Pglock, connect: Connect, dsn: str) -> None:
-    config = pglock.directory / "targets.toml"
+@pytest.fixture
+def config(pglock: Pglock, dsn: str) -> Path:
+    """A configuration with two targets."""
+    file = pglock.directory / "targets.toml"
     targets = "".join(f'[[targets]]\nname = "{name}"\ndsn = "{dsn}"\n' for name in ("blue", "green"))
-    config.write_text(JOBS + targets)
+    file.write_text(JOBS + targets)
+    return file
+
+
+@pytest.mark.parametrize("choice", [["--target", "blue"], ["--dsn", "host=127.0.0.1 port=1"]])
+def test_a_choice_among_targets(top: Top, config: Path, choice: list[str]) -> None:
+    with top("--config", str(config), *choice) as screen:
+        screen.wait_for("blue  PostgreSQL" if "blue" in choice else "cannot connect to 127.0.0.1:1")
+        assert "targets" not in screen.text
+
+
+def test_all_configured_targets_are_shown(top: Top, config: Path, connect: Connect) -> None:
     connect("worker-3").execute(TAKE_DIGEST)
-    with top("--config", str(config), "--target", "all", size=(100, 30)) as screen:
+    with top("--config", str(config), size=(100, 30)) as screen:
         screen.wait_for("2 targets")
         screen.wait_for("blue ")
         screen.wait_for("green ")
