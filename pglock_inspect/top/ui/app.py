@@ -64,7 +64,7 @@ class TopApp(App[BaseException]):
     ENABLE_COMMAND_PALETTE = False  # its own key would say nothing of it; see `action_palette`
     ALLOW_SELECT = False
     HORIZONTAL_BREAKPOINTS = [(240, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(14, "-tabs"), (20, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(14, "-tabs"), (20, "-high"), (40, "-tall")]  # noqa: RUF012
     BINDINGS = [  # noqa: RUF012
         # What moves the focus comes first: the next key is for what has it then.
         *(Binding(key.keys, key.action, key.does, show=False, priority=True) for key in LOOK),
