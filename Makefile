@@ -9,7 +9,7 @@ PARALLEL := $(if $(PGLOCK_TEST_DSN),,-n 4 --dist worksteal)
 
 MAKEFLAGS += --no-print-directory
 .SILENT:
-.PHONY: help demo test test-all test-slow test-docker test-matrix lint docs pictures bench servers clean
+.PHONY: help demo test test-all test-slow test-docker test-matrix lint docs pictures reliability bench servers clean
 
 help: ## Show this list
 	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s%s\n", $$1, $$2 }' Makefile
@@ -29,7 +29,8 @@ test-all: ## Run what takes longer: slow tests, four versions of PostgreSQL, a c
 	$(MAKE) test-docker
 
 test-slow: $(VENV)/.dev
-	$(PYTEST) -m slow
+	$(PYTEST) $(PARALLEL) -m slow tests/system/faults
+	$(PYTEST) -m slow --ignore tests/system/faults
 
 test-chaos: $(VENV)/.dev servers
 	for version in $(VERSIONS); do \
@@ -60,8 +61,11 @@ docs: $(VENV)/.dev ## Write the pages and dashboards that are made from the prog
 	$(BIN)/python -m docs
 	$(BIN)/python -m dashboards
 
+reliability: $(VENV)/.dev ## Write docs/reliability.md anew, from what the tests of faults assert
+	$(BIN)/python -m tests.system.faults.page
+
 bench: $(VENV)/.bench ## Measure speed against plain psycopg and other lock helpers
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --page benchmarks/RESULTS.md
 
 clean: ## Remove all that was set up or generated
 	rm -rf $(VENV) .servers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build

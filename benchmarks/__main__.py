@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...] [--json FILE]``: run them all, or those named, and print one table."""
+"""``python -m benchmarks [NAME ...]``: run them all, or those named, and print one table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import results
 from benchmarks.harness import print_table, to_json
 
 ALL = sorted(path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py"))
@@ -16,6 +17,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *ALL], help=f"of: {', '.join(ALL)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="and as a page, with the machine and the day"
+    )
     arguments = parser.parse_args()
     ratios = [
         ratio for name in arguments.names or ALL for ratio in import_module(f"benchmarks.bench_{name}").run()
@@ -23,6 +27,8 @@ def main() -> int:
     print_table(ratios)
     if arguments.json:
         arguments.json.write_text(to_json(ratios), "utf-8")
+    if arguments.page:
+        arguments.page.write_text(results.page(ratios), "utf-8")
     return any(ratio.verdict == "MISSED" for ratio in ratios)
 
 

@@ -78,7 +78,7 @@ def print_table(ratios: Sequence[Ratio]) -> None:
     case = None
     for ratio in ratios:
         target = "" if ratio.target is None else f"{ratio.target:.2f}"
-        ours, yardstick = (_shown(value, ratio.unit) for value in (ratio.ours, ratio.yardstick))
+        ours, yardstick = (shown(value, ratio.unit) for value in (ratio.ours, ratio.yardstick))
         print(
             f"{ratio.case if ratio.case != case else '':{width}}  {ratio.what:26}  {ours:>10}"
             f"  {yardstick:>10}  {ratio.ratio:6.2f}  {target:>6}  {ratio.verdict}".rstrip()
@@ -90,5 +90,5 @@ def to_json(ratios: Sequence[Ratio]) -> str:
     return json.dumps([{**ratio._asdict(), "verdict": ratio.verdict or None} for ratio in ratios], indent=2)
 
 
-def _shown(value: float, unit: str) -> str:
+def shown(value: float, unit: str) -> str:
     return f"{value / 1e6:,.1f} MB" if unit == "bytes" else f"{value * 1000:,.2f} ms"
