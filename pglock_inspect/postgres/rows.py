@@ -122,7 +122,7 @@ def other_waits(rows: Sequence[Row]) -> tuple[OtherWait, ...]:
     return tuple(
         OtherWait(row[1], text(row[0]), text(row[5]), row[7])
         for row in rows
-        if not row[6] and row[0] != _ADVISORY
+        if not row[6] and row[0] != _ADVISORY and row[1] is not None
     )
 
 
