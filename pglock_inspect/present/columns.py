@@ -164,7 +164,10 @@ def _lock_mode(lock: Lock, _width: int, _look: Look) -> list[Span]:
 
 
 def _evidence(lock: Lock, _width: int, look: Look) -> list[Span]:
-    return [(_EVIDENCE[lock.held.evidence], "quiet")] if lock.held else nothing(look)
+    held = lock.held
+    if held is None or (held.evidence == "none" and held.at_most is None):
+        return nothing(look)
+    return [(_EVIDENCE[held.evidence], "quiet")]
 
 
 def _query(lock: Lock, width: int, look: Look) -> list[Span]:

@@ -29,10 +29,12 @@ _FROM_LEFT = (
     *(columns.DATABASE, columns.KEY, columns.MODE, columns.EVIDENCE, columns.QUERY),
 )
 _BY_IMPORTANCE = (
-    *(columns.MARK, columns.JOB, columns.FOR, columns.PID, columns.STATE, columns.WAITERS, columns.MAX),
+    *(columns.MARK, columns.JOB, columns.STATE, columns.FOR, columns.PID, columns.WAITERS, columns.MAX),
     *(columns.BLOCKED_BY, columns.APPLICATION, columns.SESSION, columns.USER, columns.DATABASE),
     *(columns.EVIDENCE, columns.QUERY, columns.KEY, columns.CLIENT, columns.MODE),
 )
+_WORTH_PART_OF_A_NAME = (columns.STATE, columns.FOR)
+_SHORTEST_NAME = 10
 _ENDLESS = 200  # cells of a column where a line has no end
 
 
@@ -101,10 +103,16 @@ def lay_out(locks: Sequence[Lock], paper: Paper) -> list[tuple[Column, int]]:
     room = paper.width + len(_GAP)
     for column in useful:
         least = min(column.width, needed[column])
-        if room < least + len(_GAP) and column is not columns.JOB:
-            break
-        chosen[column] = max(1, min(least, room - len(_GAP)))
-        room -= chosen[column] + len(_GAP)
+        lacking = least + len(_GAP) - room
+        if lacking > 0 and column is columns.JOB:
+            least = max(1, least - lacking)
+        elif lacking > 0:
+            if column not in _WORTH_PART_OF_A_NAME or chosen[columns.JOB] - lacking < _SHORTEST_NAME:
+                break
+            chosen[columns.JOB] -= lacking
+            room += lacking
+        chosen[column] = least
+        room -= least + len(_GAP)
     for column, width in chosen.items():
         more = min(needed[column] - width, room)
         chosen[column] += more

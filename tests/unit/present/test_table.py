@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pglock_inspect.model import Held, Name
 from pglock_inspect.present import table
 from pglock_inspect.present.cells import width
-from pglock_inspect.present.columns import BLOCKED_BY, held_text
+from pglock_inspect.present.columns import BLOCKED_BY, EVIDENCE, held_text
 from pglock_inspect.present.glyphs import ASCII
 from pglock_inspect.present.look import Look
 from pglock_inspect.present.paper import Paper
@@ -28,15 +28,25 @@ def test_forty_columns() -> None:
         "  2026-11-30 02:00:00 UTC  2 held, 1",
         "  waiting",
         "",
-        "   JOB                     FOR   PID",
-        "✗  send_daily_digest  ≥ 42 min  4711",
-        "   send_daily_digest    12 min  4720",
-        "   7,-42               ≥ 5 min     –",  # noqa: RUF001
+        "   JOB                STATE          FOR",
+        "✗  send_daily_digest  held      ≥ 42 min",
+        "   send_daily_digest  waiting     12 min",
+        "   7,-42              prepared   ≥ 5 min",
         "",
         "✗ CRITICAL  send_daily_digest is",
         "  stale: pid 4711 (app, worker-3) has",
         "  held it for 42 min, allowed are 10 min",
         "  do: pglock-inspect kill 4711 --terminate",
+    ]
+
+
+def test_a_long_name_gives_room_to_state_and_age() -> None:
+    lock = replace(HOLDER, name=Name("send_daily_digest_to_all_subscribers", "config"))
+    lines = table.once([make_report(lock, WAITER)], Paper(width=40)).splitlines()
+    assert lines[4:] == [
+        "   JOB                 STATE         FOR",
+        "✗  send_daily_digest…  held     ≥ 42 min",
+        "   send_daily_digest   waiting    12 min",
     ]
 
 
@@ -131,6 +141,13 @@ def test_an_unknown_age_is_never_blank_or_zero(evidence: Evidence) -> None:
     waiter = replace(WAITER, waited_seconds=None)
     _, first, second = table.once([make_report(lock, waiter)], Paper(width=40)).splitlines()[-3:]
     assert first.split()[3] == second.split()[2] == "?"
+
+
+def test_no_evidence_is_told_where_there_is_none() -> None:
+    unknown = replace(HOLDER, held=Held(None, None, None, "none"))
+    at_most = replace(HOLDER, held=Held(None, None, 10_800.0, "none"))
+    assert EVIDENCE.cell(unknown, 13, Look()) == [("–", "quiet")]  # noqa: RUF001
+    assert EVIDENCE.cell(at_most, 13, Look()) == [("connected", "quiet")]
 
 
 def test_a_query_of_a_megabyte_takes_one_line() -> None:
