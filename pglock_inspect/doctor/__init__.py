@@ -5,6 +5,7 @@ from __future__ import annotations
 from pglock_inspect.doctor.check import Case, Check, Grade
 from pglock_inspect.doctor.checks import examine
 from pglock_inspect.doctor.measured import Exclusion, Measured, Override, Setting, Trial
+from pglock_inspect.doctor.relatives import relative_of
 
 __all__ = [
     "Case",
@@ -16,4 +17,5 @@ __all__ = [
     "Setting",
     "Trial",
     "examine",
+    "relative_of",
 ]

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, date, datetime
 
 from pglock_inspect.doctor.check import Case, Check
+from pglock_inspect.doctor.relatives import relative_of
 from pglock_inspect.model import to_datetime
 
 # https://www.postgresql.org/support/versioning/
@@ -21,17 +22,18 @@ _LAST_FIXES = {
 _OLDEST = min(_LAST_FIXES)
 _SHOWS_WAITSTART = 14
 _NOBODY_ELSE = re.compile(r"PostgreSQL (\d+)[\w.]*(?: \([^()]*\))? on [^;]*", re.ASCII)
-_RELATIVES = re.compile(
-    r"yugabyte|-YB-|redshift|greenplum|materialize|risingwave|questdb|crate", re.IGNORECASE
-)
 _FULL = 0.8
 
 
 def version(case: Case) -> Check:
     """Whether it is PostgreSQL itself, in a version that is supported."""
     product = case.measured.product
+    if relative := relative_of(product):
+        return Check(
+            "version", "warning", f"{relative.name}, not PostgreSQL itself: {relative.locks}", relative.fix
+        )
     said = _NOBODY_ELSE.match(product)
-    if not said or _RELATIVES.search(product):
+    if not said:
         return Check(
             "version",
             "warning",

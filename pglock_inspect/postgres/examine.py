@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pglock_inspect.doctor import Exclusion, Measured, Override, Setting
+from pglock_inspect.doctor import Exclusion, Measured, Override, Setting, relative_of
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.model import Instant, to_datetime
 from pglock_inspect.postgres.connection import connect, where
 from pglock_inspect.postgres.exclusion import hanging_up, share_a_session, try_exclusion
-from pglock_inspect.postgres.failures import failure_of
+from pglock_inspect.postgres.failures import failure_of, unlike_postgres
 from pglock_inspect.postgres.queries import query
 from pglock_inspect.postgres.rows import text
 
@@ -28,6 +28,7 @@ _TIMEOUTS = [
 ]
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 _LOOKS_AT_CLOCK = 3
+_PATIENCE = 5  # seconds, for a server that has answered already
 
 
 def measure(dsn: str, *, wall: Callable[[], float] = time.time, patience: float = 3.0) -> Measured:
@@ -36,14 +37,22 @@ def measure(dsn: str, *, wall: Callable[[], float] = time.time, patience: float 
     ``wall`` is the clock here, in seconds since 1970. A second session that does not answer within
     ``patience`` seconds is given up. Raises `BadConnectionString`, and `ServerFailure` where there is none.
     """
+    try:
+        return _measured(dsn, wall, patience)
+    except ServerFailure as failure:
+        raise _told_apart(failure, dsn) from None
+
+
+def _measured(dsn: str, wall: Callable[[], float], patience: float) -> Measured:
     with closing(_session(dsn)) as connection:
         try:
             row = connection.execute(query("examine_session"), binary=True).fetchone()
-            assert row is not None
-            product, role, pid, network = row
-            ahead, ahead_error = _clock(connection, wall)
         except psycopg.Error as error:
             raise failure_of(error, f"examine the server at {where(dsn)}", connecting=False) from None
+        if row is None or None in row:
+            raise unlike_postgres(f"examine the server at {where(dsn)}")
+        product, role, pid, network = row
+        ahead, ahead_error = _clock(connection, wall)
         in_recovery, may_signal, connections = _rights(connection)
         settings, overrides = _settings(connection), _overrides(connection)
         shared, exclusion = _two_sessions(dsn, connection, patience)
@@ -65,6 +74,25 @@ def measure(dsn: str, *, wall: Callable[[], float] = time.time, patience: float 
         )
 
 
+def _told_apart(failure: ServerFailure, dsn: str) -> ServerFailure:
+    """Return a failure that names the product, where the server answers and is a known other one."""
+    if failure.reason != "other":
+        return failure
+    try:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=_PATIENCE) as connection:
+            row = connection.execute("SELECT version()").fetchone()
+    except psycopg.Error:
+        return failure
+    relative = relative_of(str(row[0])) if row else None
+    if relative is None:
+        return failure
+    return ServerFailure(
+        f"cannot examine the server at {where(dsn)}: it is {relative.name}, not PostgreSQL itself: "
+        f"{relative.locks}; {relative.fix}",
+        failure.reason,
+    )
+
+
 def _session(dsn: str) -> psycopg.Connection[Any]:
     connection = connect(dsn)
     connection.prepare_threshold = None  # a pooler may hand what is prepared to another client
@@ -81,15 +109,16 @@ def _two_sessions(dsn: str, first: psycopg.Connection[Any], patience: float) -> 
         return None, Exclusion(problem=str(failure))
 
 
-def _clock(connection: psycopg.Connection[Any], wall: Callable[[], float]) -> tuple[float, float]:
+def _clock(connection: psycopg.Connection[Any], wall: Callable[[], float]) -> tuple[float | None, float]:
     """Return the seconds by which the server's clock is ahead of ours, and how wrong that may be at most."""
     looks = []
     for _ in range(_LOOKS_AT_CLOCK):
         before = wall()
-        row = connection.execute("SELECT pg_catalog.clock_timestamp()", binary=True).fetchone()
+        rows = _rows(connection, b"SELECT pg_catalog.clock_timestamp()")
         after = wall()
-        assert row is not None
-        server = to_datetime(Instant(row[0])).timestamp()
+        if not rows or rows[0][0] is None:
+            return None, 0.0
+        server = to_datetime(Instant(rows[0][0])).timestamp()
         looks.append((server - (before + after) / 2, (after - before) / 2))
     return min(looks, key=lambda look: look[1])
 

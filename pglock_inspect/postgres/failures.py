@@ -29,6 +29,12 @@ _BY_TEXT: tuple[tuple[FailureReason, re.Pattern[str]], ...] = (
         re.compile(r"authentication|password|pg_hba\.conf|role \"|is not permitted to log in|SASL"),
     ),
     ("timeout", re.compile(r"timeout|timed out|canceling statement due to", re.IGNORECASE)),
+    ("other", re.compile(r"client.encoding")),  # CockroachDB has none but UTF8
+)
+# What PostgreSQL, in a version that is supported, has and understands.
+_STRANGE = (
+    *(pg.UndefinedFunction, pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedObject, pg.InvalidSchemaName),
+    *(pg.FeatureNotSupported, pg.SyntaxError, pg.DatatypeMismatch),
 )
 _PREAMBLE = re.compile(
     r"^consuming input failed: "
@@ -49,7 +55,7 @@ _ADVICE: dict[FailureReason, str] = {
     "too_many_connections": "close connections, or give the watching role a reserved one",
     "other": "check the server's log",
 }
-
+_BE_POSTGRES = "check that it is PostgreSQL itself, 12 or newer: SELECT version()"
 
 # Where the reason alone would mislead.
 _ADVICE_BY_TEXT = (
@@ -65,6 +71,7 @@ _ADVICE_BY_TEXT = (
         re.compile(r"the database system is (?:starting up|in recovery mode|not yet accepting)"),
         "it takes connections again by itself; its log tells how far it is",
     ),
+    (re.compile(r"client.encoding"), _BE_POSTGRES),
     (  # of each host that was reached, as it is until a failover has come to its end
         re.compile(r"(?:is|is not) in hot standby|session is (?:not )?read-only"),
         "wait for the end of a failover, or correct target_session_attrs",
@@ -84,6 +91,11 @@ def failure_of(error: psycopg.Error, action: str, *, connecting: bool) -> Server
     reason = _reason(error, connecting=connecting)
     advice = _advice(reason, error, connecting=connecting)
     return ServerFailure(f"cannot {action}: {_said(error)}; {advice}", reason)
+
+
+def unlike_postgres(action: str) -> ServerFailure:
+    """Return what to raise where the answer to ``action`` is none that PostgreSQL gives."""
+    return ServerFailure(f"cannot {action}: it answers as PostgreSQL does not; {_BE_POSTGRES}", "other")
 
 
 def login_hangs(place: str) -> ServerFailure:
@@ -114,6 +126,8 @@ def _reason(error: psycopg.Error, *, connecting: bool) -> FailureReason:
 def _advice(reason: FailureReason, error: psycopg.Error, *, connecting: bool) -> str:
     if isinstance(error, pg.InsufficientPrivilege):
         return "grant that to this role: everybody has it unless it is revoked"
+    if isinstance(error, _STRANGE):
+        return _BE_POSTGRES
     if connecting:
         for pattern, advice in _ADVICE_BY_TEXT:
             if pattern.search(str(error)):

@@ -9,7 +9,7 @@ import psycopg
 from pglock_inspect.errors import UnhashableName
 from pglock_inspect.keys import AdvisoryKey
 from pglock_inspect.postgres.connection import connect, where
-from pglock_inspect.postgres.failures import failure_of
+from pglock_inspect.postgres.failures import failure_of, unlike_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,5 +33,7 @@ def server_keys(dsn: str, arguments: Sequence[str]) -> list[AdvisoryKey]:
             ) from None
         except psycopg.Error as error:
             raise failure_of(error, f"ask the server at {where(dsn)}", connecting=False) from None
+    if any(row is None or None in row for row in rows):
+        raise unlike_postgres(f"ask the server at {where(dsn)}")
     values = (row if len(row) > 1 else row[0] for row in rows if row)
     return [AdvisoryKey.from_value(value) for value in values]

@@ -17,7 +17,7 @@ from pglock_inspect.postgres import rows
 from pglock_inspect.postgres.brief import one_round_trip
 from pglock_inspect.postgres.connection import APPLICATION_NAME, address, connect, where
 from pglock_inspect.postgres.directory import Directory
-from pglock_inspect.postgres.failures import failure_of
+from pglock_inspect.postgres.failures import failure_of, unlike_postgres
 from pglock_inspect.postgres.queries import query
 from pglock_inspect.postgres.queue import ask_who_blocks
 
@@ -116,7 +116,9 @@ class Reader:
             for name in ("settings", "hand_on", "memory"):
                 settings.execute(query(name), self._settings)
         row = server.fetchone()
-        assert row is not None
+        if row is None or None in row:
+            self.close()
+            raise unlike_postgres(f"read the server at {self.target}")
         version, number, database, role, pid, started_at, connections, per_transaction, prepared = row
         self.target = address(info.host or info.hostaddr, info.port)
         self._pooled = info.backend_pid != pid

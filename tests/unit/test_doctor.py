@@ -202,8 +202,12 @@ TODAY = to_instant(datetime(2026, 7, 1, tzinfo=UTC))
         ("PostgreSQL 11.1 on x86_64", "failure", "PostgreSQL 11.1"),
         ("PostgreSQL 11.2-YB-2.19.0.0-b190 on x86_64, compiled by clang", "warning", "not PostgreSQL itself"),
         ("PostgreSQL 8.0.2 on i686, compiled by GCC, Redshift 1.0.12103", "warning", "not PostgreSQL itself"),
-        ("CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)", "warning", "'CockroachDB CCL v23.1.11"),
+        ("CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)", "warning", "CockroachDB, not PostgreSQL itself"),
         ("PostgreSQL 12.3, 64-bit QuestDB", "warning", "not PostgreSQL itself"),
+        ("PostgreSQL 13.14.0-RisingWave-2.0.1 (1234567)", "warning", "RisingWave, not PostgreSQL itself"),
+        ("PostgreSQL 9.5 on x86_64-unknown-linux-gnu (Materialize 0.9)", "warning", "Materialize, not"),
+        ("PostgreSQL 16", "warning", "it calls itself 'PostgreSQL 16', which is not PostgreSQL itself"),
+        ("PostgreSQL 16.3 (EnterpriseDB Advanced Server 16.3.0) on x86_64", "ok", "PostgreSQL 16.3"),
     ],
 )
 def test_other_products_and_old_versions_are_unmasked(product: str, grade: str, value: str) -> None:
