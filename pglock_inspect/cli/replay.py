@@ -14,7 +14,7 @@ from pglock_inspect.errors import BadRecording
 from pglock_inspect.model import to_datetime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pglock_inspect.cli.options import Access
     from pglock_inspect.model import Report
@@ -41,7 +41,7 @@ class Replay:
     def __init__(self, recording: Recording, start: int, targets: tuple[str, ...]) -> None:
         self._recording = recording
         self._start = start
-        self._targets = () if "all" in targets else tuple(dict.fromkeys(targets))
+        self._targets = targets
 
     def __enter__(self) -> Self:
         return self
@@ -64,19 +64,33 @@ class Replay:
 
     def _reports(self, number: int) -> list[Report]:
         poll = self._recording.poll(number)
-        there = [report.target for report in poll]
-        for name in self._targets:
-            if name not in there:
-                raise BadRecording(
-                    f"there is no target {name!r} in {self._recording.path}: it has {', '.join(there)}"
-                )
-        if not self._targets:
-            return [*poll]
-        return [report for name in self._targets for report in poll if report.target == name]
+        names = chosen_targets(self._recording, [report.target for report in poll], self._targets)
+        return [report for name in names for report in poll if report.target == name]
+
+
+def chosen_targets(recording: Recording, there: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the targets that ``--target`` means, of those that are there. Raises `BadRecording`."""
+    if not names or "all" in names:
+        return [*there]
+    for name in names:
+        if name not in there:
+            raise BadRecording(f"there is no target {name!r} in {recording.path}: it has {', '.join(there)}")
+    return [*dict.fromkeys(names)]
 
 
 def replay_of(access: Access, file: Path | None, at: str | None) -> Replay | None:
     """Return what to read instead of servers; None where no recording is given. Raises `BadRecording`."""
+    found = open_recording(access, file, at)
+    if found is None:
+        return None
+    recording, index = found
+    if recording.problem:
+        talk(recording.problem)
+    return Replay(recording, len(recording) - 1 if index is None else index, access.targets)
+
+
+def open_recording(access: Access, file: Path | None, at: str | None) -> tuple[Recording, int | None] | None:
+    """Return the recording that is given, and the poll that is asked for. Raises `BadRecording`."""
     if file is None:
         if at is not None:
             raise click.UsageError("--at is a time of a recording: give --replay FILE too")
@@ -88,13 +102,10 @@ def replay_of(access: Access, file: Path | None, at: str | None) -> Replay | Non
 
     recording = Recording.open(file)
     try:
-        index = len(recording) - 1 if at is None else recording.index_at(parse_moment(at, recording))
+        return recording, None if at is None else recording.index_at(parse_moment(at, recording))
     except BaseException:
         recording.close()
         raise
-    if recording.problem:
-        talk(recording.problem)
-    return Replay(recording, index, access.targets)
 
 
 def check_names(reports: Iterable[Report], names: Iterable[str]) -> None:

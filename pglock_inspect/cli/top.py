@@ -7,17 +7,20 @@ import sys
 from random import random
 from typing import TYPE_CHECKING, Annotated
 
+import click
 from typer import Option
 
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
+from pglock_inspect.cli.replay import AtOption, ReplayOption, chosen_targets, open_recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pglock_inspect.model import Lock, Report
+    from pglock_inspect.recording import Recording
     from pglock_inspect.top.acting import Action, Proposal, Propose
     from pglock_inspect.watch import Watcher
 
@@ -36,17 +39,29 @@ def top(
     read_only: Annotated[
         bool, Option("--read-only", help="Nothing can be cancelled or terminated from here.")
     ] = False,
+    replay: ReplayOption = None,
+    at: AtOption = None,
 ) -> int:
     """Watch which job holds which advisory lock, since when, and who waits.
 
     It shows all configured targets, unless --target or --dsn chooses others.
     Keys: arrows move, Enter shows all about a row, 1 to 5 are views, / filters, ? tells the others, q quits.
+    --replay plays a recording from its start, or from --at on.
     """
     from pglock_inspect.top.terminal import is_usable  # noqa: PLC0415
 
     if not is_usable():
         talk("top needs stdin, stdout and stderr on a terminal that can draw: elsewhere use ls or ls --watch")
         return ExitCode.UNKNOWN
+    if replay and every is not None:
+        raise click.UsageError(
+            "--every is a pause between polls: a recording has its own, and + plays it faster"
+        )
+    found = open_recording(access, replay, at)
+    if found:
+        recording, index = found
+        with recording:
+            return play(recording, index or 0, access.targets)
 
     from pglock_inspect.cli.access import settings_of, watched_sources_of, watcher_of  # noqa: PLC0415
 
@@ -97,6 +112,30 @@ def show(watchers: Sequence[Watcher], interval: float, *, read_only: bool = Fals
         for watcher, poller in zip(watchers, pollers, strict=True):
             if poller.stop():
                 watcher.close()
+    if error:
+        raise error
+    return app.return_code or ExitCode.OK
+
+
+def play(recording: Recording, index: int, names: Sequence[str]) -> int:
+    """Play a recording of targets from a poll on, until the person quits; return the exit code.
+
+    Raises `BadRecording` for a target that it has not.
+    """
+    from pglock_inspect.present.look import look_of  # noqa: PLC0415
+    from pglock_inspect.top.terminal import ask_background  # noqa: PLC0415
+
+    ends = (recording.poll(0), recording.poll(len(recording) - 1))
+    there = [*dict.fromkeys(report.target for poll in ends for report in poll)]
+    targets = chosen_targets(recording, there, names)
+    is_light = ask_background()
+    try:
+        from pglock_inspect.top.ui.replay import ReplayApp  # noqa: PLC0415
+    finally:
+        light = is_light()
+    assert sys.__stderr__
+    app = ReplayApp(recording, targets, look_of(sys.__stderr__.encoding), index=index, light=light)
+    error = app.run()
     if error:
         raise error
     return app.return_code or ExitCode.OK

@@ -30,6 +30,7 @@ class Glyphs(NamedTuple):
     fork: str = "├─ "
     corner: str = "└─ "
     stem: str = "│  "
+    times: str = "×"  # noqa: RUF001 - a sign, not a letter
 
     def of(self, severity: Severity | None) -> str:
         """Return the sign of a severity; a blank for none."""
@@ -57,4 +58,5 @@ ASCII = Glyphs(
     fork="|- ",
     corner="`- ",
     stem="|  ",
+    times="x",
 )

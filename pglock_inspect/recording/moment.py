@@ -33,10 +33,11 @@ def parse_moment(text: str, recording: Recording) -> Instant:
             f"{shortened(text)} is no time: write 14:03, 2026-11-30T14:03:07, +5m from the start, "
             "or -1m from the end"
         ) from None
-    # What is shown in whole seconds is meant when it is written so.
+    # What is shown in whole seconds is meant when it is written so, up to its end.
     if not first - first % _SECOND <= moment < last + _SECOND:
         raise BadRecording(f"{recording.path} does not reach {text.strip()}: it is {span(recording)}")
-    return moment
+    whole = moment % _SECOND == 0 and not text.strip().startswith(("+", "-"))
+    return Instant(moment + _SECOND - 1) if whole else moment
 
 
 def span(recording: Recording) -> str:

@@ -12,6 +12,7 @@ from pglock_inspect.errors import BadRecording
 from pglock_inspect.present.document import report_document
 from pglock_inspect.present.json import dump
 from pglock_inspect.recording.member import pack, rank
+from pglock_inspect.recording.news import news
 from pglock_inspect.recording.rest import encoded, rest_of
 from pglock_inspect.recording.scan import scan
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pglock_inspect.model import Finding, Report, Severity
-
-_Found = frozenset[tuple[object, ...]]
 
 
 class Recorder:
@@ -36,7 +35,7 @@ class Recorder:
         self._path = path
         self._queries = queries
         self._end = 0
-        self._found: dict[str, _Found] = {}
+        self._found: dict[str, Sequence[Finding]] = {}
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
         except OSError as error:
@@ -63,22 +62,17 @@ class Recorder:
         """Add a poll: a report per target. Raises `BadRecording` where it cannot be written."""
         lines = [dump(report_document(report, queries=self._queries)) + "\n" for report in reports]
         rest = encoded([rest_of(report, queries=self._queries) for report in reports])
-        news = max(map(self._news, reports), key=rank)
-        self._append(pack("".join(lines).encode(), rest, max(report.taken_at for report in reports), news))
+        worst = max(map(self._news, reports), key=rank)
+        self._append(pack("".join(lines).encode(), rest, max(report.taken_at for report in reports), worst))
 
     def _news(self, report: Report) -> Severity | None:
         """Return the worst of what is found now and was not before; that a server is lost is critical."""
         if report.server is None:
             lost = report.failing_since in {None, report.taken_at}
             return "critical" if lost else None
-        known = self._found.get(report.target, frozenset())
-        found = {_identity(finding): finding for finding in report.findings}
-        self._found[report.target] = frozenset(found)
-        return max(
-            (finding.severity for which, finding in found.items() if which not in known),
-            key=rank,
-            default=None,
-        )
+        new = news(report.findings, self._found.get(report.target, ()))
+        self._found[report.target] = report.findings
+        return new[0].severity if new else None
 
     def _prepare(self) -> None:
         """Find where to go on, behind the last whole poll, in a file that nobody else writes to."""
@@ -117,7 +111,3 @@ class Recorder:
     def _unwritable(self, error: OSError) -> BadRecording:
         kept = ": what was recorded before is kept" if self._end else ": name one that this user may write"
         return BadRecording(f"{self._path} cannot be written ({error.strerror}){kept}")
-
-
-def _identity(finding: Finding) -> tuple[object, ...]:
-    return finding.rule, finding.severity, finding.job, finding.database, finding.key, finding.pid

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from pglock_inspect.errors import BadRecording
-from pglock_inspect.model import Instant
+from pglock_inspect.model import SEVERITIES, Instant
 from pglock_inspect.recording.document import report_of
 from pglock_inspect.recording.member import rank, unpack
 from pglock_inspect.recording.rest import decoded
@@ -123,6 +123,14 @@ class Recording:
     def previous_finding(self, index: int, least: Severity = "warning") -> int | None:
         """Return the last poll before ``index`` that found something new, as `next_finding` does."""
         return next((i for i in range(index - 1, -1, -1) if self._index.news[i] >= rank(least)), None)
+
+    def findings(self, least: Severity = "warning") -> list[tuple[int, Severity]]:
+        """Return the polls that `next_finding` goes to, each with the worst of what it found new."""
+        return [
+            (index, SEVERITIES[news - 1])
+            for index, news in enumerate(self._index.news)
+            if news >= rank(least)
+        ]
 
     def _read(self, index: int) -> bytes:
         starts = self._index.starts

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pglock_inspect.top.sections import Entry, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Groups = Mapping[str, tuple["Key", ...]]
+    """Keys by what they are for."""
 
 
 class Key(NamedTuple):
@@ -59,9 +65,25 @@ RUN = (
     Key("ctrl+c", "quit", "Ctrl-C", "quit from anywhere"),
     Key("ctrl+z", "suspend_process", "Ctrl-Z", "suspend"),
 )
+PLAY = (
+    Key("space", "pause", "Space", "play, or stop"),
+    Key("full_stop,right", "step(1)", ".  Right", "the next poll"),
+    Key("comma,left", "step(-1)", ",  Left", "the poll before"),
+    Key("n", "find(1)", "n", "where more was found"),
+    Key("N", "find(-1)", "N", "the same, backwards"),
+    Key("at", "go_to", "@", "go to a time"),
+    Key("plus,equals_sign", "accelerate(1)", "+", "twice as fast"),
+    Key("minus", "accelerate(-1)", "-", "half as fast"),
+    Key("backspace", "accelerate(0)", "Backspace", "as fast as it was"),
+)
+LIVE: Groups = {"Move": MOVE, "Views": VIEWS, "Look": LOOK, "Do": ACT, "Run": RUN}
+_LIVE_ONLY = {"deed('cancel')", "deed('terminate')", "pause", "interval(1)", "interval(-1)"}
+REPLAY: Groups = {"Play": PLAY} | {
+    title: tuple(key for key in keys if key.action not in _LIVE_ONLY) for title, keys in LIVE.items()
+}
 TEXTUAL = {
     shown: key
-    for group in (MOVE, VIEWS, LOOK, ACT, RUN)
+    for group in (PLAY, *LIVE.values())
     for each in group
     for shown, key in zip(each.shown.split(), each.keys.split(","), strict=False)
 }
@@ -76,11 +98,10 @@ FILTERS = Section(
 )
 
 
-def explained() -> list[Section]:
-    """Return what all keys do."""
-    groups = (("Move", MOVE), ("Views", VIEWS), ("Look", LOOK), ("Do", ACT), ("Run", RUN))
+def explained(groups: Groups = LIVE) -> list[Section]:
+    """Return what keys do."""
     told = [
         Section(title, [Entry(key.shown, key.does, label_meaning="strong") for key in keys])
-        for title, keys in groups
+        for title, keys in groups.items()
     ]
     return [*told, FILTERS]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pglock_inspect.top.feed import Connection, Feed
     from pglock_inspect.top.showing import Showing
 
-Mode = Literal["table", "details", "filter"]
+Mode = Literal["table", "details", "filter", "replay"]
 
 _MEANINGS: dict[Connection, Meaning] = {
     "connecting": "info",
@@ -40,6 +40,16 @@ _HINTS: dict[Mode, tuple[tuple[int, str, str], ...]] = {
         (6, "e", "export"),
         (7, "y", "copy"),
         (8, "Space", "pause"),
+        (1, "?", "help"),
+        (2, "q", "quit"),
+    ),
+    "replay": (
+        (3, "Space", "play"),
+        (4, ".", "step"),
+        (5, "n", "finding"),
+        (6, "@", "time"),
+        (7, "+", "faster"),
+        (8, "Enter", "details"),
         (1, "?", "help"),
         (2, "q", "quit"),
     ),
@@ -87,7 +97,7 @@ def title_line(feeds: Sequence[Feed], cells: int, look: Look, *, interval: float
         feed, report = feeds[0], feeds[0].shown
         left.append(Piece(0, [(look.text(feed.target), "strong")]))
         if report and report.server:
-            left += _server_pieces(report.server, look)
+            left += server_pieces(report.server, look)
             if report.poll_seconds is not None:
                 right.append(
                     Piece(6, [("read in ", "quiet"), (format_duration(report.poll_seconds), "text")])
@@ -96,7 +106,8 @@ def title_line(feeds: Sequence[Feed], cells: int, look: Look, *, interval: float
     return spread(left, right, cells, look)
 
 
-def _server_pieces(server: Server, look: Look) -> list[Piece]:
+def server_pieces(server: Server, look: Look) -> list[Piece]:
+    """Return what kind of server it is."""
     pieces = [
         Piece(3, [("PostgreSQL ", "quiet"), (look.text(server.version), "text")]),
         Piece(2, [("standby", "info") if server.in_recovery else ("primary", "text")]),

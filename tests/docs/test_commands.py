@@ -117,7 +117,8 @@ def test_a_command_goes_on_until_it_is_interrupted(stage: Stage, page: str, line
 def test_top_shows_the_locks(stage: Stage, tmp_path: Path, page: str, line: str, output: str) -> None:
     assert page
     assert not output
-    with terminal(shlex.split(stage.put_in(line)), tmp_path, stage.environment()) as screen:
+    line = stage.put_in(line).replace("night.rec", f"{stage.directory}/night.rec")
+    with terminal(shlex.split(line), tmp_path, stage.environment()) as screen:
         screen.wait_for("golang-migrate migrations")
         screen.press("q")
 

@@ -256,7 +256,8 @@ def test_a_time_is_one_that_the_recording_reaches(pglock: Pglock, later: Pglock,
     first, *_, last = moments(file)
     ls = ("ls", "--replay", str(file), "--format", "json")
     taken = [document(later(*ls, "--at", text))["taken_at"] for text in (f"{first:%H:%M:%S}", "+1s", "-0s")]
-    assert taken == sorted(set(taken))
+    assert taken == sorted(taken)
+    assert taken[0][:19] == f"{first:%Y-%m-%dT%H:%M:%S}"
     assert taken[-1] == last.isoformat().replace("+00:00", "Z")
     told = later(*ls, "--at", "-1h", code=3).stderr
     assert f"{file} does not reach -1h: it is from {first:%Y-%m-%d %H:%M:%S} to " in told

@@ -35,6 +35,7 @@ from pglock_inspect.model import (
     Name,
     Prepared,
     Report,
+    Session,
     Sighting,
     Totals,
     to_instant,
@@ -102,12 +103,13 @@ def later(report: Report, seconds: float) -> Report:
 
 def as_read(report: Report) -> Report:
     """A report as it is made of a server, whose parts agree, less what no presenter shows."""
+    sessions: dict[int, Session] = {}
+    for lock in report.locks:
+        if lock.session:
+            session = replace(lock.session, database=lock.database, xmin_age=None)
+            sessions.setdefault(session.pid, session)
     locks = tuple(
-        replace(
-            lock,
-            pid=lock.session.pid if lock.session else lock.pid,
-            session=lock.session and replace(lock.session, database=lock.database, xmin_age=None),
-        )
+        replace(lock, pid=lock.session.pid, session=sessions[lock.session.pid]) if lock.session else lock
         for lock in report.locks
     )
     return replace(report, list_locks=lambda _: locks, totals=count(locks))
@@ -500,16 +502,16 @@ def night(path: Path) -> Iterator[Recording]:
     ("text", "index"),
     [
         ("23:59:50", 0),  # as it is shown
-        ("23:59:51", 0),
+        ("23:59:51", 1),
         ("23:59:51.5", 1),
-        ("00:00", 9),
-        (" 00:00:20 ", 29),
+        ("00:00", 10),
+        (" 00:00:20 ", 30),
         ("00:00:20.5", 30),
         ("00:00:21", 30),
-        ("2026-12-01", 9),
-        ("2026-12-01T00:00:05", 14),
-        ("2026-12-01 01:00:05+01:00", 14),
-        ("20261201T000005Z", 14),
+        ("2026-12-01", 10),
+        ("2026-12-01T00:00:05", 15),
+        ("2026-12-01 01:00:05+01:00", 15),
+        ("20261201T000005Z", 15),
         ("+0s", 0),
         ("+10s", 10),
         ("-0s", 30),

@@ -19,7 +19,7 @@ from textual.widgets import Input, Label
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.present.glyphs import ASCII
 from pglock_inspect.top.details import general
-from pglock_inspect.top.keys import ACT, LOOK, RUN, VIEWS
+from pglock_inspect.top.keys import ACT, LIVE, LOOK, RUN, VIEWS
 from pglock_inspect.top.servers import Servers
 from pglock_inspect.top.showing import Showing
 from pglock_inspect.top.ui import themes
@@ -73,6 +73,8 @@ class TopApp(App[BaseException]):
             for key in (*VIEWS, *ACT, *RUN)
         ),
     ]
+
+    groups = LIVE
 
     class Polled(Message):
         """The poller of a source has something to tell."""

@@ -72,16 +72,17 @@ def _tabs(app: TopApp, cells: int) -> Lines:
 
 
 def _banner(app: TopApp, cells: int) -> Lines:
-    return _wrapped(status.banner(app.feeds, app.servers.interval, app.clock(), app.look), cells)
+    return wrapped(status.banner(app.feeds, app.servers.interval, app.clock(), app.look), cells)
 
 
 def _notice(app: TopApp, cells: int) -> Lines:
-    return _wrapped([app.notice] if app.notice else [], cells)
+    return wrapped([app.notice] if app.notice else [], cells)
 
 
 def _hints(app: TopApp, cells: int) -> Lines:
     return [status.hints_line(app.mode, app.table.position, app.showing, cells, app.look)]
 
 
-def _wrapped(told: Sequence[Span], cells: int) -> Lines:
+def wrapped(told: Sequence[Span], cells: int) -> Lines:
+    """Return what is told in lines that fit, but not too many."""
     return [[(line, meaning)] for text, meaning in told for line in wrap(text, cells)][:_MOST_LINES]

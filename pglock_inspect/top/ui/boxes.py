@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from pglock_inspect.top.keys import Groups
+
 _HELP_COLUMN = 34
 
 
@@ -27,9 +29,13 @@ class Help(ModalScreen[None]):
 
     BINDINGS = [Binding("escape,question_mark,f1,enter,space,q", "dismiss", show=False)]  # noqa: RUF012
 
+    def __init__(self, groups: Groups) -> None:
+        super().__init__()
+        self._groups = groups
+
     def compose(self) -> ComposeResult:
         """Lay the box out."""
-        yield Pane(explained(), id="help", column=_HELP_COLUMN)
+        yield Pane(explained(self._groups), id="help", column=_HELP_COLUMN)
 
 
 class Choice(ModalScreen[str | None]):

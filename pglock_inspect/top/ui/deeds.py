@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from textual.command import CommandPalette
 
 from pglock_inspect.errors import PglockInspectError, Refused
 from pglock_inspect.top.export import FORMATS, export as write
-from pglock_inspect.top.keys import ACT, LOOK, RUN, VIEWS
 from pglock_inspect.top.sections import plain
 from pglock_inspect.top.ui import themes
 from pglock_inspect.top.ui.boxes import Choice, Confirm, Help
@@ -27,7 +27,7 @@ _NOT_BY_NAME = {"deed('open_palette')", "app.focus_next", "leave"}
 
 def show_help(app: TopApp) -> None:
     """Show what the keys do."""
-    app.push_screen(Help())
+    app.push_screen(Help(app.groups))
 
 
 def sort(app: TopApp) -> None:
@@ -147,7 +147,7 @@ def open_palette(app: TopApp) -> None:
 
 def commands(app: TopApp) -> Iterator[SystemCommand]:
     """Yield what the palette offers: what keys do, and the themes."""
-    for key in (*VIEWS, *LOOK, *ACT, *RUN):
+    for key in chain.from_iterable(keys for title, keys in app.groups.items() if title != "Move"):
         if key.action not in _NOT_BY_NAME:
             yield SystemCommand(key.does, f"key {key.shown}", partial(app.run_action, key.action))
     for name in themes.ALL:
