@@ -9,7 +9,7 @@ PARALLEL := $(if $(PGLOCK_TEST_DSN),,-n 4 --dist worksteal)
 
 MAKEFLAGS += --no-print-directory
 .SILENT:
-.PHONY: help demo test test-all test-slow test-docker test-matrix lint docs pictures reliability bench servers clean
+.PHONY: help demo test test-all test-slow test-docker test-matrix lint docs pictures bench servers clean
 
 help: ## Show this list
 	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s%s\n", $$1, $$2 }' Makefile
@@ -60,8 +60,6 @@ pictures: $(VENV)/.demo ## Draw the pictures of the documentation anew, from the
 docs: $(VENV)/.dev ## Write the pages and dashboards that are made from the program
 	$(BIN)/python -m docs
 	$(BIN)/python -m dashboards
-
-reliability: $(VENV)/.dev ## Write docs/reliability.md anew, from what the tests of faults assert
 	$(BIN)/python -m tests.system.faults.page
 
 bench: $(VENV)/.bench ## Measure speed against plain psycopg and other lock helpers

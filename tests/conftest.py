@@ -142,7 +142,8 @@ def start_server() -> Iterator[StartServer]:
     with ExitStack() as servers:
 
         def start(settings: Mapping[str, str | int] | None = None, **options: Any) -> TemporaryServer:  # noqa: ANN401
-            own = TemporaryServer(bindir=bindir(), settings={**SETTINGS, **(settings or {})}, **options)
+            options = {"bindir": bindir(), "settings": {**SETTINGS, **(settings or {})}, **options}
+            own = TemporaryServer(**options)
             return servers.enter_context(own)
 
         yield start

@@ -41,17 +41,25 @@ pidfile = {directory}/pid
 
 @contextmanager
 def pgbouncer(
-    dsn: str, mode: Literal["session", "transaction", "statement"], *, pool_size: int = 1
+    dsn: str,
+    mode: Literal["session", "transaction", "statement"],
+    *,
+    pool_size: int = 1,
+    port: int | None = None,
 ) -> Iterator[str]:
-    """Start a pooler in front of a server that trusts everybody; yields the connection string through it."""
+    """Start a pooler in front of a server that trusts everybody; yields the connection string through it.
+
+    It gets a free port, unless that of one before is given.
+    """
     path = program("pgbouncer")
     server = conninfo_to_dict(dsn)
     nobody = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # it refuses to be root
     directory = Path(tempfile.mkdtemp(prefix="pgbouncer-", dir="/tmp"))
     try:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        if port is None:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
         (directory / "users").write_text('"postgres" ""\n')
         (directory / "ini").write_text(
             _CONFIGURATION.format(

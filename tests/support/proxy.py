@@ -6,6 +6,7 @@ import selectors
 import socket
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
 class Proxy:
     """`round_trips` counts how often a client speaks up again after the server has answered.
 
-    A `frozen` proxy forwards nothing; it freezes by itself once `frozen_after` round trips have begun.
+    A `frozen` proxy forwards nothing; it freezes by itself once `frozen_after` round trips have begun. Each
+    piece of data takes `delay` seconds more.
     """
 
     round_trips = 0
     frozen = False
+    delay = 0.0
     frozen_after = sys.maxsize
 
     def __init__(self, dsn: str) -> None:
@@ -94,6 +97,7 @@ class Proxy:
                     assert isinstance(source, socket.socket)
                     try:
                         data = source.recv(1 << 16)
+                        time.sleep(self.delay)
                         target.sendall(data)
                     except OSError:
                         data = b""
