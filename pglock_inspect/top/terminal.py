@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import sys
 import termios
 import time
 import tty
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +29,27 @@ def is_usable(environ: Mapping[str, str] = os.environ) -> bool:
     if environ.get("TERM", "dumb") in {"", "dumb", "unknown"}:
         return False
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.__stderr__))
+
+
+def on_hangup(end: Callable[[], object]) -> Callable[[], object]:
+    """Call ``end`` at SIGHUP, as long as there is a terminal to give back; what is returned undoes that.
+
+    If the terminal is gone, the program dies at once: who writes to it may wait for ever.
+    """
+
+    def hung_up(*_: object) -> None:
+        try:
+            termios.tcgetattr(sys.stdin.fileno())
+        except (termios.error, OSError, ValueError):
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGHUP)
+        else:
+            end()
+
+    before = signal.signal(signal.SIGHUP, hung_up)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, before)
+    return partial(signal.signal, signal.SIGHUP, before)
 
 
 def ask_background(environ: Mapping[str, str] = os.environ) -> Callable[[], bool]:

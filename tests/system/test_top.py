@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from tests.support.servers import Connect, StartServer
+    from tests.support.servers import Connect, Connection, StartServer
     from tests.support.tmux import Terminal
 
 TAKE_DIGEST = "SELECT pg_advisory_lock(hashtext('send_daily_digest'))"
@@ -176,13 +176,23 @@ def test_a_server_that_is_not_there_is_told_when_the_screen_is_given_back(stray:
         assert screen.ask("alternate_on") == "0"
 
 
-def test_a_terminated_one_gives_the_screen_back(top: Top) -> None:
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminated_one_gives_the_screen_back(top: Top, signum: signal.Signals) -> None:
     with top() as screen:
         screen.wait_for("No advisory lock")
-        os.kill(screen.pid, signal.SIGTERM)
-        assert screen.wait_for_end() == 128 + signal.SIGTERM
+        os.kill(screen.pid, signum)
+        assert screen.wait_for_end() == 128 + signum
         assert screen.ask("alternate_on") == "0"
         assert "No advisory lock" not in screen.text
+
+
+def test_it_ends_with_its_terminal(top: Top, janitor: Connection) -> None:
+    ours = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pglock-inspect'"
+    with top() as screen:
+        screen.wait_for("No advisory lock")
+        assert janitor.execute(ours).fetchone() == (1,)
+        screen.run("respawn-pane", "-k", "sleep 86400")
+        wait_until(lambda: janitor.execute(ours).fetchone() == (0,), "its session has ended")
 
 
 def test_no_color_means_none(top: Top, connect: Connect) -> None:

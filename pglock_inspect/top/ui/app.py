@@ -22,6 +22,7 @@ from pglock_inspect.top.details import general
 from pglock_inspect.top.keys import ACT, LIVE, LOOK, RUN, VIEWS
 from pglock_inspect.top.servers import Servers
 from pglock_inspect.top.showing import Showing
+from pglock_inspect.top.terminal import on_hangup
 from pglock_inspect.top.ui import themes
 from pglock_inspect.top.ui.around import around
 from pglock_inspect.top.ui.pane import Pane
@@ -129,7 +130,9 @@ class TopApp(App[BaseException]):
         """Begin to listen."""
         if self.look.glyphs is ASCII:
             self.add_class("-ascii")
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminated)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._ended_by, signal.SIGTERM)
+        self._leave_hangup = on_hangup(partial(loop.call_soon_threadsafe, self._ended_by, signal.SIGHUP))
         self.set_interval(1, self.redraw)
         self._fit()
         self.show()
@@ -143,6 +146,10 @@ class TopApp(App[BaseException]):
             (self.size.height, self.VERTICAL_BREAKPOINTS),
         ):
             self.screen.add_class(*[name for least, name in steps if cells >= least][-1:])
+
+    def on_unmount(self) -> None:
+        """Leave signals as they were."""
+        self._leave_hangup()
 
     # --- What comes in ---
 
@@ -316,8 +323,8 @@ class TopApp(App[BaseException]):
         # Textual would print the stack with all that is in it; whoever started the program says what failed.
         self.exit(self._exception)
 
-    def _terminated(self) -> None:
-        self.exit(return_code=128 + signal.SIGTERM)
+    def _ended_by(self, signum: int) -> None:
+        self.exit(return_code=128 + signum)
 
 
 _WHILE_TYPING = {"leave", "quit", "suspend_process", "app.focus_next", "focus_next"}
