@@ -80,7 +80,6 @@ def _describe(row: Row, look: Look) -> list[Section]:
 
 def _record(row: Row) -> dict[str, Any]:
     hold: Hold = row.item
-    session = hold.lock.session
     return {
         "job": hold.lock.name.text if hold.lock.name else None,
         "database": hold.lock.database,
@@ -91,9 +90,7 @@ def _record(row: Row) -> dict[str, Any]:
         "held_seconds": hold.seconds,
         "pid": hold.lock.pid,
         "prepared_gid": hold.lock.prepared.gid if hold.lock.prepared else None,
-        "user": session.user if session else None,
-        "application_name": session.application_name if session else None,
-        "client": session.client if session else None,
+        **locks.session_record(hold.lock.session),
     }
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pglock_inspect.model import Lock
+    from pglock_inspect.model import Lock, Session
 
 PLAN = Plan(
     mark=columns.MARK,
@@ -54,7 +54,7 @@ def facts(lock: Lock) -> Facts:
 
 def record(lock: Lock) -> dict[str, Any]:
     """Return what is exported of a lock."""
-    session, held = lock.session, lock.held
+    held = lock.held
     return {
         "job": lock.name.text if lock.name else None,
         "database": lock.database,
@@ -76,12 +76,14 @@ def record(lock: Lock) -> dict[str, Any]:
         "blocked_by": " ".join(map(str, lock.blocked_by)),
         "pid": lock.pid,
         "prepared_gid": lock.prepared.gid if lock.prepared else None,
-        "user": session.user if session else None,
-        "application_name": session.application_name if session else None,
-        "client": session.client if session else None,
-        "state": session.state if session else None,
-        "query": session.query if session else None,
+        **session_record(lock.session),
     }
+
+
+def session_record(session: Session | None) -> dict[str, Any]:
+    """Return what is exported of a session."""
+    names = ("user", "application_name", "client", "state", "query")
+    return {name: getattr(session, name, None) for name in names}
 
 
 def _text(attribute: str) -> Callable[[Lock], tuple[bool, str]]:

@@ -12,6 +12,7 @@ from pglock_inspect.top.filter import Facts
 from pglock_inspect.top.layout import Plan
 from pglock_inspect.top.tree import Node, branch, forest
 from pglock_inspect.top.view import Order, Row, View
+from pglock_inspect.top.views.locks import session_record
 
 if TYPE_CHECKING:
     from pglock_inspect.present.look import Look
@@ -93,7 +94,6 @@ def _describe(row: Row, look: Look) -> list[Section]:
 
 def _record(row: Row) -> dict[str, Any]:
     node: Node = row.item
-    session = node.session
     return {
         "process": node.process,
         "path": " ".join(map(str, node.path)),
@@ -101,11 +101,7 @@ def _record(row: Row) -> dict[str, Any]:
         "waited_seconds": node.waited_seconds,
         "blocked_by": " ".join(map(str, node.blocked_by)),
         "holds": label(node.holding) if node.holding else None,
-        "user": session.user if session else None,
-        "application_name": session.application_name if session else None,
-        "client": session.client if session else None,
-        "state": session.state if session else None,
-        "query": session.query if session else None,
+        **session_record(node.session),
     }
 
 
