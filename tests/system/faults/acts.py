@@ -11,6 +11,7 @@ import psutil
 import psycopg
 import pytest
 
+from tests.support.requirements import program
 from tests.support.waiting import wait_until
 from tests.system.faults.places import ROLE, WRONG_BY, is_up
 from tests.system.faults.stage import OBSERVERS
@@ -82,7 +83,18 @@ def terminate(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
-def drop_packets(stage: ProxyStage) -> Iterator[None]:
+def drop_packets(stage: Stage) -> Iterator[None]:
+    rule = ["INPUT", "-i", "lo", "-p", "tcp", "--dport", str(stage.server.port), "-j", "DROP"]
+    iptables = program("iptables")
+    subprocess.run([iptables, "-w", "-I", *rule], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([iptables, "-w", "-D", *rule], check=True)
+
+
+@contextmanager
+def answer_nothing(stage: ProxyStage) -> Iterator[None]:
     stage.proxy.frozen = True
     yield
     stage.proxy.frozen = False

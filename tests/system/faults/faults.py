@@ -67,6 +67,10 @@ def critical(said: str) -> Parts:
     return ("2: PGLOCK CRITICAL", said)
 
 
+SILENT = away("timeout", "connection timeout expired")._replace(
+    top=("silent", "the server has not answered for", "nightly")
+)
+
 FAULTS = (
     Fault(
         "The server is restarted (fast)",
@@ -113,11 +117,16 @@ FAULTS = (
         quick=True,
     ),
     Fault(
-        "Half-open connection: packets are dropped",
+        "Half-open connection: the network drops all packets",
         acts.drop_packets,
-        away("timeout", "connection timeout expired")._replace(
-            top=("silent", "the server has not answered for", "nightly")
-        ),
+        SILENT,
+        failures=1,
+        requires=("root", "iptables"),
+    ),
+    Fault(
+        "Connections stay open, and nobody answers",
+        acts.answer_nothing,
+        SILENT,
         places.ProxyStage,
         failures=1,
     ),

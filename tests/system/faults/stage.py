@@ -60,4 +60,8 @@ class Stage(ExitStack):
         with self.look() as connection:
             connection.autocommit = True
             count = f"SELECT count(*) {OBSERVERS}".encode()
-            wait_until(lambda: connection.execute(count).fetchone() == (self.sessions,), "no more sessions")
+            wait_until(
+                lambda: connection.execute(count).fetchone() == (self.sessions,),
+                "no more sessions",
+                timeout=90,
+            )
