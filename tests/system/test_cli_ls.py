@@ -100,7 +100,8 @@ def test_a_waiter_that_only_queues_stands_behind_another(
     assert row[start:].startswith(f"behind {first.info.backend_pid}  ")
 
 
-def test_a_table_of_forty_columns(pglock: Pglock, scene: Scene) -> None:
+@pytest.mark.usefixtures("scene")
+def test_a_table_of_forty_columns(pglock: Pglock) -> None:
     pglock.directory.joinpath("pglock-inspect.toml").write_text('[[jobs]]\nname = "send_daily_digest"\n')
     lines = pglock("ls", env={"COLUMNS": "40"}).stdout.splitlines()
     assert max(map(width, lines)) <= 40
