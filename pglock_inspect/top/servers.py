@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pglock_inspect.top.polling import Poller
     from pglock_inspect.top.view import Row
 
+INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
 
 class Source(NamedTuple):
     """A server to show. ``propose`` is how its processes are ended, None where they cannot be."""
@@ -39,10 +41,13 @@ class Servers:
         """The pause between two polls, which is the same for all."""
         return self.sources[0].poller.interval
 
-    @interval.setter
-    def interval(self, seconds: float) -> None:
-        for source in self.sources:
-            source.poller.interval = seconds
+    def step_interval(self, steps: int) -> None:
+        """Poll all less often, or more often where ``steps`` is below 0."""
+        now = self.interval
+        beyond = [seconds for seconds in INTERVALS if (seconds > now if steps > 0 else seconds < now)]
+        if beyond:
+            for source in self.sources:
+                source.poller.interval = min(beyond) if steps > 0 else max(beyond)
 
     def sight(self, number: int, report: Report) -> Sight:
         """Return what a report of a source shows; with many locks this takes its time."""

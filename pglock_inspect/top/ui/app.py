@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pglock_inspect.top.servers import Source
     from pglock_inspect.top.status import Mode
 
-INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _NOTICE_SECONDS = 10.0
 
 
@@ -257,11 +256,8 @@ class TopApp(App[BaseException]):
 
     def action_interval(self, steps: int) -> None:
         """Poll more or less often."""
-        now = self.servers.interval
-        beyond = [seconds for seconds in INTERVALS if (seconds > now if steps > 0 else seconds < now)]
-        if beyond:
-            self.servers.interval = min(beyond) if steps > 0 else max(beyond)
-            self.redraw()
+        self.servers.step_interval(steps)
+        self.redraw()
 
     def action_details(self) -> None:
         """Give the details the whole screen, or a part of it again."""
