@@ -1,7 +1,7 @@
 """The lock helper: run a job under an advisory lock, and never believe in one that is gone.
 
-`wire` asks the server, `session` and `transaction` are the two kinds of lock, `base` is the life of one: all
-apart from waiting, which `sync` and `aio` add.
+`wire` asks the server, `level` has the two kinds of lock, `base` is the life of one: all apart from waiting,
+which `sync` and `aio` add.
 """
 
 from __future__ import annotations

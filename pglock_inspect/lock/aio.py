@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import ref
 
 import psycopg
 
-from pglock_inspect.lock.base import TICK, BaseLock, Flow, Options, Resume, watch
+from pglock_inspect.lock.base import TICK, BaseLock, Options, watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
     from psycopg.abc import PQGen
+
+    Job = Callable[[], Awaitable[object]]
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -26,20 +26,20 @@ class AsyncLock(BaseLock):
     """The context manager that `atry_lock` returns."""
 
     _kind = psycopg.AsyncConnection
-    _watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await _drive(self._enter())
+        await self._enter()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await _drive(self._exit(error))
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        await self._exit(error)
 
     async def check(self) -> None:
         """Raise LockLost unless the lock is held, in one round trip; LockTimeout where it never was."""
-        await _drive(self._check())
+        await self._check()
+
+    async def _call(self, step: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
+        return await step()
 
     async def _ask(self, question: PQGen[Any]) -> Any:  # noqa: ANN401
         async with self._connection.lock:
@@ -47,32 +47,12 @@ class AsyncLock(BaseLock):
 
     def _start_watch(self) -> None:
         self._released = asyncio.Event()
-        self._watch = asyncio.create_task(_drive(watch(ref(self), partial(_pause, self._released))))
+        pause = partial(_pause, self._released)
+        self._watch = asyncio.create_task(watch(ref(self), self._connection.pgconn.socket, pause))
 
     async def _stop_watch(self) -> None:
-        if self._watch:
-            self._released.set()
-            await asyncio.wait([self._watch])
-            self._watch = None
-
-
-async def _drive(flow: Flow) -> None:
-    resume: Resume = flow.send
-    value = None
-    try:
-        while True:
-            try:
-                step = resume(value)
-                resume, value = flow.send, await step()
-            except StopIteration:
-                return
-            except BaseException as error:
-                if getgeneratorstate(flow) == GEN_CLOSED:  # by this very error
-                    raise
-                resume, value = flow.throw, error
-    finally:
-        value = None  # which may be the error, whose traceback leads here
-        flow.close()
+        self._released.set()
+        await asyncio.wait([self._watch])
 
 
 async def _pause(released: asyncio.Event) -> bool:
@@ -91,9 +71,7 @@ def atry_lock(conn: Connection | str, name: str, **options: Unpack[Options]) -> 
     return AsyncLock(conn, name, **options)
 
 
-async def arun_with_lock(
-    conn: Connection | str, name: str, job: Callable[[], Awaitable[object]], **options: Unpack[Options]
-) -> bool:
+async def arun_with_lock(conn: Connection | str, name: str, job: Job, **options: Unpack[Options]) -> bool:
     """`run_with_lock` for an `AsyncConnection` or a connection string.
 
     if not await arun_with_lock("service=app", "send_daily_digest", send_digest):
@@ -103,7 +81,7 @@ async def arun_with_lock(
 
 
 async def arun_with_xact_lock(
-    conn: Connection | str, name: str, job: Callable[[], Awaitable[object]], **options: Unpack[Options]
+    conn: Connection | str, name: str, job: Job, **options: Unpack[Options]
 ) -> bool:
     """`run_with_xact_lock` for an `AsyncConnection` or a connection string.
 
@@ -112,7 +90,7 @@ async def arun_with_xact_lock(
     return await _run(AsyncLock(conn, name, transaction=True, **options), job)
 
 
-async def _run(lock: AsyncLock, job: Callable[[], Awaitable[object]]) -> bool:
+async def _run(lock: AsyncLock, job: Job) -> bool:
     async with lock:
         if lock:
             await job()

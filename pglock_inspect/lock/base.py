@@ -1,9 +1,12 @@
-"""A lock as its user has it: what `Lock` and `AsyncLock` share, which is all but waiting."""
+"""A lock as its user has it: all that `Lock` and `AsyncLock` share, which is all but waiting.
+
+What waits is a coroutine, here. An `AsyncLock` awaits it; that of a `Lock` ends without ever being suspended,
+for what it awaits blocks.
+"""
 
 from __future__ import annotations
 
 import select
-from collections.abc import Callable, Generator
 from datetime import timedelta
 from functools import lru_cache, partial
 from reprlib import repr as shortened
@@ -11,16 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from weakref import ReferenceType, ref
 
 import psycopg
+from psycopg.pq import TransactionStatus as Status
 
 from pglock_inspect.deadline import elapsed, within
 from pglock_inspect.errors import AlreadyHeld, LockLost, LockTimeout, NotAPsycopgConnection
-from pglock_inspect.lock.session import SessionLevel
-from pglock_inspect.lock.transaction import TransactionLevel
+from pglock_inspect.lock.level import Level, SessionLevel, TransactionLevel
 from pglock_inspect.lock.wire import AnyConnection, end_session, refuse_after_fork
 from pglock_inspect.schemes import codec_of, key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from psycopg.abc import PQGen
+    from psycopg.pq.abc import PGconn
 
     from pglock_inspect.keys import AdvisoryKey
 
@@ -29,15 +35,9 @@ DEADLINE = 5.0  # seconds for the server to answer
 LEASE = 30.0  # seconds of silence after which the server ends the session
 TICK = 0.2  # seconds until a connection that breaks is noticed
 
-AnyLevel = SessionLevel | TransactionLevel
-Step = Callable[[], Any]  # what a driver calls, and awaits if it is the async one
-Flow = Generator[Step, Any, None]  # is sent what its steps return, or thrown what they raise
-Resume = Callable[[Any], Step]
-
 _LONGEST_NAME = 63  # bytes that servers keep of an application_name; one of thousands, they refuse
-_AT_ONCE = timedelta()
 _key_of = lru_cache(key_of)
-_claims: dict[tuple[int, AdvisoryKey], AnyLevel] = {}  # by a connection's address
+_users: dict[tuple[PGconn, AdvisoryKey], ReferenceType[BaseLock]] = {}
 
 
 class Options(TypedDict, total=False):
@@ -69,13 +69,14 @@ class BaseLock:
 
     _kind: type[AnyConnection]
     _connection: Any
-    _level: AnyLevel | None = None
+    _level: Level | None = None
     _lost: LockLost | None = None
 
     # What waits, and is the subclass's.
-    _ask: Callable[[PQGen[Any]], Any]
+    _call: Callable[[Callable[[], Any]], Awaitable[Any]]
+    _ask: Callable[[PQGen[Any]], Awaitable[Any]]
     _start_watch: Callable[[], None]
-    _stop_watch: Step
+    _stop_watch: Callable[[], Awaitable[None]]
 
     def __init__(
         self,
@@ -91,14 +92,14 @@ class BaseLock:
             raise TypeError(f"a lock's name is a str, not {type(name).__name__}")
         for option in options.keys() - Options.__annotations__.keys():  # a misspelt scheme is another lock
             raise TypeError(f"there is no option {option}: choose of {', '.join(Options.__annotations__)}")
-        wait = options.get("wait", _AT_ONCE)
+        wait = options.get("wait", timedelta())
         if not isinstance(wait, timedelta):
             raise TypeError(f"wait is a timedelta, not {type(wait).__name__}")
         self.name = name
         self._level_type = TransactionLevel if transaction else SessionLevel
         self._key = key
         self._options = options
-        self._wait = max(_AT_ONCE, wait)
+        self._wait = max(wait, timedelta())
         self._conninfo = conn if isinstance(conn, str) else None
         self._lease = lease if isinstance(conn, str) else None
         if isinstance(conn, self._kind):
@@ -113,170 +114,163 @@ class BaseLock:
             )
 
     def __bool__(self) -> bool:
-        return self.granted and self._lost is None and self._level is not None
+        return self.granted and not self._lost and self._level is not None
 
-    def _enter(self) -> Flow:
+    async def _enter(self) -> None:
         if self._level:
             raise AlreadyHeld(f"this lock of {self._job} is in use: make another one")
         self.granted, self._lost = False, None
         if self._conninfo is not None:
             called = self.name[:_LONGEST_NAME] if self.name.isprintable() else None
             connect = partial(self._kind.connect, self._conninfo, fallback_application_name=called)
-            self._connection = yield connect
-        try:
-            level = self._claim()
-            self.granted = yield self._question(level.take(), self._wait.total_seconds())
-            if not self.granted:
-                self._leave()
-            elif self._lease:
-                self._beat_at = elapsed() + BEAT
-                self._socket = select.poll()
-                self._socket.register(self._connection.pgconn.socket, select.POLLIN)
-                self._start_watch()
-        except BaseException as error:  # noqa: BLE001  (be it an interrupt)
-            try:
-                self._explain(error)
-                raise
-            finally:
-                yield from self._give_up(error)
+            self._connection = await self._call(connect)
+        await self._guard(self._take)
 
-    def _exit(self, job_error: BaseException | None) -> Flow:
-        failed = job_error is not None
+    async def _take(self) -> None:
+        pgconn, key, codec = self._connection.pgconn, self._key, "utf-8"
+        refuse_after_fork(pgconn)
+        if not self.name.isascii():
+            codec = codec_of(self._connection.info.parameter_status("server_encoding") or "")
+        key = key or _key_of(self.name, self._options.get("scheme", "hashtext"), encoding=codec)
+        user = ref(self, _release_dropped)
+        if _users.setdefault((pgconn, key), user) is not user:
+            raise AlreadyHeld(
+                f"this connection holds the lock of {self._job} already, and PostgreSQL would grant it once "
+                "more: give each thread and each job its own connection"
+            )
+        self._level = self._level_type(
+            self._connection,
+            self.name,
+            key,
+            wait=self._wait,
+            lease=self._lease,
+            stamps=self._options.get("stamp", True),
+            through_pooler=self._options.get("pooler") == "allow",
+        )
+        self.granted = await self._answer(self._level.take(), self._wait.total_seconds())
+        if not self.granted:
+            self._leave()
+        elif self._lease:
+            self._start_watch()
+
+    async def _exit(self, job_error: BaseException | None) -> None:
         try:
             if self.granted:
-                yield self._stop_watch
-                level = self._held()
-                if level.rolls_back(failed=failed) and not self._lease:
-                    yield self._connection.rollback  # which forgets prepared statements, too
-                yield self._question(level.release(failed=failed))
-            self._leave()
-        except BaseException as error:  # noqa: BLE001  (as above)
+                await self._guard(lambda: self._release(failed=job_error is not None))
+        except Exception as error:
+            if job_error is None:
+                raise
+            job_error.add_note(str(error))
+
+    async def _release(self, *, failed: bool) -> None:
+        if self._lease:
+            await self._stop_watch()
+        level = self._held()
+        left = self._connection.pgconn.transaction_status
+        to_be_committed = level.in_transaction and not failed
+        rolls_back = left == Status.INERROR or (left == Status.INTRANS and not to_be_committed)
+        if rolls_back and not self._lease:
+            await self._try(self._call, self._connection.rollback)  # which forgets prepared statements, too
+        await self._answer(level.release(left, failed=failed))
+        self._leave()
+
+    async def _guard(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Leave nothing locked where an act fails, be it by an interrupt: if need be, end the session."""
+        try:
+            await act()
+        except BaseException as error:
             try:
-                self._explain(error)
-                raise
-            except Exception as meaning:
-                if job_error is None:
+                if self._level and not self._level.free:
+                    if isinstance(error, GeneratorExit):  # there is nobody to ask the server
+                        raise
+                    await self._answer(within(DEADLINE, self._level.undo()))
+            except BaseException as further:
+                end_session(self._connection.pgconn)
+                if not isinstance(further, Exception):
+                    self._leave()
                     raise
-                job_error.add_note(str(meaning))
-            finally:
-                yield from self._give_up(error)
-
-    def _give_up(self, error: BaseException) -> Flow:
-        """Leave nothing locked, if need be by ending the session."""
-        try:
-            if self._level and not self._level.free:
-                if isinstance(error, GeneratorExit):  # there is nobody to ask the server
-                    end_session(self._connection.pgconn)
-                else:
-                    yield partial(self._ask, within(DEADLINE, self._level.undo()))
-        except BaseException as further:
-            end_session(self._connection.pgconn)
-            if not isinstance(further, Exception):
-                raise
-        finally:
             self._leave()
-
-    def _check(self) -> Flow:
-        yield from self._asking(self._held().check())
-
-    def _asking(self, question: PQGen[None]) -> Flow:
-        asked_at = elapsed()
-        try:
-            yield self._question(question)
-        except psycopg.Error as error:
-            self._explain(error)
             raise
+
+    async def _check(self) -> None:
+        await self._prove(self._held().check())
+
+    async def _prove(self, question: PQGen[None]) -> None:
+        asked_at = elapsed()
+        await self._answer(question)
         self.proven_at = asked_at
 
-    def _beat(self) -> Flow:
-        """Beat if it is time, or if the server has said something, such as farewell."""
-        if elapsed() < self._beat_at and not self._socket.poll(0):
-            return
-        self._beat_at = elapsed() + BEAT
+    async def _beat(self) -> None:
         try:
-            yield from self._asking(self._held().beat())
+            await self._prove(self._held().beat())
         except LockLost as lost:
             self._lost = lost
             if on_lost := self._options.get("on_lost"):
                 on_lost(lost)
 
-    def _claim(self) -> AnyLevel:
-        """Raise AlreadyHeld, UsedAfterFork or UnhashableName before anything is sent."""
-        connection, options = self._connection, self._options
-        refuse_after_fork(connection.pgconn)
-        key, codec = self._key, "utf-8"
-        if not self.name.isascii():
-            codec = codec_of(connection.info.parameter_status("server_encoding") or "")
-        level = self._level = self._level_type(
-            connection,
-            self.name,
-            key or _key_of(self.name, options.get("scheme", "hashtext"), encoding=codec),
-            stamps=options.get("stamp", True),
-            wait=self._wait,
-            through_pooler=options.get("pooler") == "allow",
-            lease=self._lease,
-        )
-        if _claims.setdefault((id(level.pgconn), level.key), level) is not level:
-            raise AlreadyHeld(
-                f"this connection holds the lock of {self._job} already, and PostgreSQL would grant it once "
-                "more: give each thread and each job its own connection"
-            )
-        level.user = ref(self, _release_dropped)
-        return level
+    async def _answer(self, question: PQGen[Any], wait: float = 0) -> Any:  # noqa: ANN401
+        return await self._try(self._ask, within(wait + DEADLINE, question) if self._lease else question)
 
-    def _held(self) -> AnyLevel:
+    async def _try(self, step: Callable[[Any], Awaitable[Any]], argument: object) -> Any:  # noqa: ANN401
+        """Raise what an error of psycopg means for the lock, where it means more than it says."""
+        refuse_after_fork(self._connection.pgconn)
+        try:
+            return await step(argument)
+        except psycopg.Error as error:
+            if self.granted and (self._lease or self._connection.closed):
+                raise LockLost(
+                    f"the lock of {self._job} was lost while the job ran: its connection broke or was closed "
+                    "(the cause says how; see whether another run came between)"
+                ) from error
+            if not self.granted and isinstance(error, psycopg.errors.QueryCanceled):
+                raise LockTimeout(
+                    f"the wait for the lock of {self._job} was cut short by the session's statement_timeout, "
+                    "or by a request to cancel it: raise statement_timeout, or wait less"
+                ) from error
+            raise
+
+    def _held(self) -> Level:
         """Return the level, or raise what is known to stand against the lock."""
         if self.granted and self._level and not self._lost:
-            refuse_after_fork(self._connection.pgconn)
             return self._level
         if self.granted:
             raise self._lost or LockLost(f"the lock of {self._job} was released at the end of its with block")
         waited = f" within {self._wait}" if self._wait else ""
-        raise LockTimeout(f"the lock of {self._job} was not to be had{waited}: another session holds it")
+        raise LockTimeout(
+            f"the lock of {self._job} was not granted{waited}: another session holds it, or its with block "
+            "has not begun"
+        )
 
-    def _question(self, question: PQGen[Any], wait: float = 0) -> Step:
-        return partial(self._ask, within(wait + DEADLINE, question) if self._lease else question)
+    def _leave(self) -> None:
+        if level := self._level:
+            self._level = None
+            _users.pop((level.pgconn, level.key), None)
+        if self._lease:
+            end_session(self._connection.pgconn)
 
     @property
     def _job(self) -> str:
         return shortened(self.name)
 
-    def _explain(self, error: BaseException) -> None:
-        """Raise what an error of psycopg means for the lock, if it means more than it says."""
-        if self.granted and isinstance(error, psycopg.Error) and (self._lease or self._connection.closed):
-            raise LockLost(
-                f"the lock of {self._job} was lost while the job ran: its connection broke or was closed "
-                "(the cause says how; see whether another run came between)"
-            ) from error
-        if not self.granted and isinstance(error, psycopg.errors.QueryCanceled):
-            raise LockTimeout(
-                f"the wait for the lock of {self._job} was cut short by the session's statement_timeout, or "
-                "by a request to cancel it: raise statement_timeout, or wait less"
-            ) from error
-
-    def _leave(self) -> None:
-        if self._level:
-            claim = id(self._level.pgconn), self._level.key
-            if _claims.get(claim) is self._level:
-                del _claims[claim]
-            self._level = None
-        if self._lease:
-            end_session(self._connection.pgconn)
-
 
 def _release_dropped(user: ReferenceType[BaseLock]) -> None:
     """End the session of a lock whose block was never left, or left by an interrupt on the threshold."""
-    for claim, level in list(_claims.items()):
-        if level.user is user:
-            end_session(level.pgconn)
-            del _claims[claim]
+    for claim in [claim for claim, other in list(_users.items()) if other is user]:
+        end_session(claim[0])
+        del _users[claim]
 
 
-def watch(lock: ReferenceType[BaseLock], pause: Step) -> Flow:
-    """Keep watch over a lock, unless it is dropped, until a pause tells that it is released."""
-    while not (yield pause):
-        held = lock()
-        if held is None or held._lost:  # noqa: SLF001  (one class)
+async def watch(lock: ReferenceType[BaseLock], socket: int, pause: Callable[[], Awaitable[bool]]) -> None:
+    """Have a lock beat, until it is dropped, lost, or a pause tells that it is released.
+
+    It beats at once where the server has said something, such as farewell.
+    """
+    heard, beat_at = select.poll(), elapsed() + BEAT
+    heard.register(socket, select.POLLIN)
+    while not await pause():
+        if not (held := lock()):
             return
-        yield from held._beat()  # noqa: SLF001
+        if elapsed() >= beat_at or heard.poll(0):
+            beat_at = elapsed() + BEAT
+            await held._beat()  # noqa: SLF001  (one class)
         del held

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from inspect import GEN_CLOSED, getgeneratorstate, iscoroutine, isgenerator
+from inspect import iscoroutine, isgenerator
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import ref
 
 import psycopg
 
-from pglock_inspect.lock.base import TICK, BaseLock, Flow, Options, Resume, watch
+from pglock_inspect.lock.base import TICK, BaseLock, Options, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
+    from collections.abc import Callable, Coroutine
 
     from psycopg.abc import PQGen
+
+    Job = Callable[[], object]
 
 Connection = psycopg.Connection[Any]
 
@@ -25,55 +26,47 @@ class Lock(BaseLock):
     """The context manager that `try_lock` returns."""
 
     _kind = psycopg.Connection
-    _watch: Thread | None = None
 
     def __enter__(self) -> Self:
-        _drive(self._enter())
+        _complete(self._enter)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _drive(self._exit(error))
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        _complete(lambda: self._exit(error))
 
     def check(self) -> None:
         """Raise LockLost unless the lock is held, in one round trip; LockTimeout where it never was."""
-        _drive(self._check())
+        _complete(self._check)
 
-    def _ask(self, question: PQGen[Any]) -> Any:  # noqa: ANN401
+    async def _call(self, step: Callable[[], Any]) -> Any:  # noqa: ANN401
+        return step()
+
+    async def _ask(self, question: PQGen[Any]) -> Any:  # noqa: ANN401
         with self._connection.lock:
             return self._connection.wait(question)
 
     def _start_watch(self) -> None:
         self._released = Event()
-        watching = watch(ref(self), partial(self._released.wait, TICK))
-        self._watch = Thread(target=_drive, args=[watching], daemon=True)
+        pause = partial(_pause, self._released)
+        watching = partial(watch, ref(self), self._connection.pgconn.socket, pause)
+        self._watch = Thread(target=_complete, args=[watching], daemon=True)
         self._watch.start()
 
-    def _stop_watch(self) -> None:
-        if self._watch:
-            self._released.set()
-            self._watch.join()
-            self._watch = None
+    async def _stop_watch(self) -> None:
+        self._released.set()
+        self._watch.join()
 
 
-def _drive(flow: Flow) -> None:
-    resume: Resume = flow.send
-    value = None
+def _complete(flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine that is never suspended."""
     try:
-        while True:
-            try:
-                step = resume(value)
-                resume, value = flow.send, step()
-            except StopIteration:
-                return
-            except BaseException as error:
-                if getgeneratorstate(flow) == GEN_CLOSED:  # by this very error
-                    raise
-                resume, value = flow.throw, error
-    finally:
-        value = None  # which may be the error, whose traceback leads here
-        flow.close()
+        flow().send(None)  # at once: of one that is interrupted before it has begun, Python would complain
+    except StopIteration:
+        return
+
+
+async def _pause(released: Event) -> bool:
+    return released.wait(TICK)
 
 
 def try_lock(conn: Connection | str, name: str, **options: Unpack[Options]) -> Lock:
@@ -93,9 +86,7 @@ def try_lock(conn: Connection | str, name: str, **options: Unpack[Options]) -> L
     return Lock(conn, name, **options)
 
 
-def run_with_lock(
-    conn: Connection | str, name: str, job: Callable[[], object], **options: Unpack[Options]
-) -> bool:
+def run_with_lock(conn: Connection | str, name: str, job: Job, **options: Unpack[Options]) -> bool:
     """Run the job under a session-level lock, or return False where another session holds that.
 
         if not run_with_lock("service=app", "send_daily_digest", send_digest):
@@ -106,9 +97,7 @@ def run_with_lock(
     return _run(Lock(conn, name, **options), job)
 
 
-def run_with_xact_lock(
-    conn: Connection | str, name: str, job: Callable[[], object], **options: Unpack[Options]
-) -> bool:
+def run_with_xact_lock(conn: Connection | str, name: str, job: Job, **options: Unpack[Options]) -> bool:
     """Run the job in a transaction that holds the lock, and commit; also through a transaction pooler.
 
         run_with_xact_lock(conn, "close_the_books", lambda: close_books(conn))
@@ -119,7 +108,7 @@ def run_with_xact_lock(
     return _run(Lock(conn, name, transaction=True, **options), job)
 
 
-def _run(lock: Lock, job: Callable[[], object]) -> bool:
+def _run(lock: Lock, job: Job) -> bool:
     with lock:
         result = job() if lock else None
         if iscoroutine(result) or isgenerator(result):

@@ -10,52 +10,49 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import generators
-from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus as Status
+from psycopg.pq import ExecStatus
 
-from pglock_inspect.errors import InTransaction, UsedAfterFork
+from pglock_inspect.errors import UsedAfterFork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from psycopg.abc import PQGen
     from psycopg.pq.abc import PGconn, PGresult
 
 AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 _MOST_PREPARED = 100  # on one connection
-_prepared: WeakKeyDictionary[PGconn, dict[Hashable, str]] = WeakKeyDictionary()
+_prepared: WeakKeyDictionary[PGconn, dict[str, bytes]] = WeakKeyDictionary()
 _numbers = count()
 
 
 def ask(connection: AnyConnection, *statements: str) -> PQGen[list[PGresult]]:
-    """Send the statements in one round trip and return their results, or raise psycopg's error."""
-    refuse_after_fork(connection.pgconn)
+    """Send statements in one round trip and return their results, or raise psycopg's error."""
     connection.pgconn.send_query(";".join(statements).encode())
     return (yield from _results(connection))
 
 
 def ask_again(
-    connection: AnyConnection, form: Hashable, text: Callable[[str], str], number: int | None = None
+    connection: AnyConnection, statement: str, *values: int, prepare: bool = True
 ) -> PQGen[PGresult]:
-    """Ask one statement that will be asked again, and prepare it in the same round trip.
+    """Ask a statement, with int4 values, that will be asked again: prepare it in the same round trip.
 
-    `form` stands for the statement without its parameter, an int; `text` writes it with that.
+    Not so through a pooler, where what is prepared may outlive the connection.
     """
-    names, literal = _prepared.setdefault(connection.pgconn, {}), str(number)
-    if form in names:
-        refuse_after_fork(connection.pgconn)
-        parameters = None if number is None else [literal.encode()]
-        connection.pgconn.send_query_prepared(names[form].encode(), parameters)
+    pgconn, names = connection.pgconn, _prepared.setdefault(connection.pgconn, {})
+    numbers = [b"%d" % value for value in values]
+    if name := names.get(statement):
+        pgconn.send_query_prepared(name, numbers)
         try:
             return (yield from _results(connection))[-1]
         except psycopg.errors.InvalidSqlStatementName:  # DEALLOCATE ALL or DISCARD ALL came between
-            del names[form]
-    if connection.prepare_threshold is None or len(names) >= _MOST_PREPARED:
-        return (yield from ask(connection, text(literal)))[-1]
-    name = f"pglock_{next(_numbers)}"
-    types, values = ("", "") if number is None else ("(int)", f"({literal})")
-    results = yield from ask(connection, f"PREPARE {name}{types} AS {text('$1')}", f"EXECUTE {name}{values}")
-    names[form] = name
+            del names[statement]
+    if not prepare or connection.prepare_threshold is None or len(names) >= _MOST_PREPARED:
+        pgconn.send_query_params(statement.encode(), numbers)
+        return (yield from _results(connection))[-1]
+    new = f"pglock_{next(_numbers)}"
+    literals = f"({', '.join(map(str, values))})" if values else ""
+    results = yield from ask(connection, f"PREPARE {new} AS {statement}", f"EXECUTE {new}{literals}")
+    names[statement] = new.encode()
     return results[-1]
 
 
@@ -66,29 +63,14 @@ def _results(connection: AnyConnection) -> PQGen[list[PGresult]]:
     return results
 
 
-def refuse_unless_idle(pgconn: PGconn) -> None:
-    """Raise InTransaction for a connection that is in a transaction or busy."""
-    if pgconn.pipeline_status != PipelineStatus.OFF or pgconn.transaction_status == Status.ACTIVE:
-        raise InTransaction(
-            "the connection is busy with a pipeline, a COPY or a stream: end that before locking"
-        )
-    if pgconn.transaction_status in (Status.INTRANS, Status.INERROR):
-        raise InTransaction("the connection is in a transaction: commit or roll back before locking")
-
-
 # Two processes garble each other's words on one socket. That a connection came through a fork is told by its
-# socket's inode: neither libpq nor psycopg knows who opened it.
-_inherited: frozenset[tuple[int, int]] = frozenset()
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
+# socket's inode and device: neither libpq nor psycopg knows who opened it.
+_inherited: set[tuple[int, ...]] = set()
 
 
 def _note_inherited() -> None:
-    global _inherited  # noqa: PLW0603  (once, as the new process begins)
     with suppress(OSError), os.scandir("/dev/fd") as descriptors:
-        _inherited = frozenset(_identity(descriptor.stat()) for descriptor in descriptors)
+        _inherited.update(descriptor.stat()[1:3] for descriptor in descriptors)
 
 
 os.register_at_fork(after_in_child=_note_inherited)
@@ -99,7 +81,7 @@ def refuse_after_fork(pgconn: PGconn) -> None:
     if not _inherited:
         return
     with suppress(OSError, psycopg.OperationalError):  # it is closed
-        if _identity(os.fstat(pgconn.socket)) in _inherited:
+        if os.fstat(pgconn.socket)[1:3] in _inherited:
             raise UsedAfterFork("the connection is the parent process's: connect anew after a fork")
 
 

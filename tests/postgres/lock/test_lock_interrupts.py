@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from linecache import getline
+from timeit import timeit
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -164,10 +165,11 @@ def test_interrupts_again_and_again(dsn: str, janitor: Connection, alarm: Alarm,
     run = run_with_xact_lock if xact else run_with_lock
     chance = random.Random(7)
     conn = psycopg.connect(dsn)
+    usual = timeit(lambda: run(conn, JOB, int), number=50) / 50
     outcomes = Counter[str]()
     for round_ in range(400):
         try:
-            alarm.set(10 ** chance.uniform(-4, -1.5))
+            alarm.set(usual * 10 ** chance.uniform(-1.5, 1))
             run(conn, JOB, int)
             outcomes["done"] += 1
         except KeyboardInterrupt:
