@@ -12,7 +12,7 @@ import psycopg
 
 from benchmarks.bench_poll import JOBS, Case, holders
 from benchmarks.exporters import ours
-from benchmarks.harness import Ratio
+from benchmarks.harness import Ratio, resident
 from pglock_inspect.config import Settings
 from pglock_inspect.demo.server import TemporaryServer
 from pglock_inspect.serve.exposition import exposition, negotiate
@@ -75,13 +75,7 @@ def _memory() -> Ratio:
             if poll % _POLLS_PER_SCRAPE == 0:
                 exposition([latest], negotiate(""))
             if poll in _POLLS:
-                sizes.append(_resident())
+                sizes.append(resident())
     before, after = sizes
     case = "memory of watching a server"
     return Ratio(case, f"{_POLLS[1]:,} polls to {_POLLS[0]:,}", after, before, after / before, 1.05, "bytes")
-
-
-def _resident() -> int:
-    """Return how many bytes of memory this process takes (Linux)."""
-    status = Path("/proc/self/status").read_text("ascii")
-    return int(status.partition("VmRSS:")[2].split()[0]) * 1024

@@ -58,7 +58,7 @@ class Exporter:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            self._command, env=_own_environment() | self._environment, stderr=subprocess.DEVNULL
+            self._command, env=own_environment() | self._environment, stderr=subprocess.DEVNULL
         )
         while True:
             assert self._process.poll() is None, f"{self._command} ended"
@@ -144,7 +144,7 @@ class Debians:
         return str(self.directory / "usr/bin" / _PACKAGE)
 
 
-def _own_environment() -> dict[str, str]:
+def own_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "DATABASE_"))}
 
 

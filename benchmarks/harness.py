@@ -72,6 +72,12 @@ def process_cpu(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | 2)  # CPUCLOCK_SCHED: the sum of what schedstat shows of each
 
 
+def resident() -> int:
+    """Return how many bytes of memory this process takes (Linux)."""
+    status = Path("/proc/self/status").read_text("ascii")
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
+
 def print_table(ratios: Sequence[Ratio]) -> None:
     width = max(len(ratio.case) for ratio in ratios)
     print(f"{'':{width}}  {'':26}  {'ours':>10}  {'yardstick':>10}  {'ratio':>6}  {'target':>6}")
