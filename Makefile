@@ -28,7 +28,7 @@ test-all: ## Run what takes longer: slow tests, four versions of PostgreSQL, a c
 	$(MAKE) test-matrix VERSIONS='13 15 17 18'
 	$(MAKE) test-docker
 
-# Faults are mostly waited out; of the others, some take all there is of the machine.
+# Faults are mostly waited out: several at a time.
 test-slow: $(VENV)/.dev
 	$(PYTEST) $(PARALLEL) -m slow tests/system/faults
 	$(PYTEST) -m slow --ignore tests/system/faults
