@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len as width
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["cut", "pad", "width", "wrap"]
+
+_BREAK = re.compile(r" (?!(?<=\d )(?:ms|s|min|h|d)\b)")
 
 
 def cut(text: str, cells: int, ellipsis: str) -> str:
@@ -27,9 +30,12 @@ def pad(text: str, cells: int, *, right: bool = False) -> str:
 
 
 def wrap(text: str, cells: int) -> Iterator[str]:
-    """Yield ``text`` as lines of at most ``cells`` cells, broken at blanks where there are some."""
+    """Yield ``text`` as lines of at most ``cells`` cells, broken at blanks where there are some.
+
+    A number stays with its unit of time.
+    """
     line = ""
-    for word in text.split(" "):
+    for word in _BREAK.split(text):
         longer = f"{line} {word}" if line else word
         if width(longer) <= cells:
             line = longer

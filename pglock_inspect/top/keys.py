@@ -101,7 +101,7 @@ FILTERS = Section(
 def explained(groups: Groups = LIVE) -> list[Section]:
     """Return what keys do."""
     told = [
-        Section(title, [Entry(key.shown, key.does, label_meaning="strong") for key in keys])
+        Section(title, [Entry(f"{key.shown:3}", key.does, label_meaning="strong") for key in keys])
         for title, keys in groups.items()
     ]
     return [*told, FILTERS]

@@ -76,3 +76,8 @@ def test_wrapped_lines_fit_and_lose_nothing(text: str, cells: int) -> None:
 def test_padding_counts_cells() -> None:
     assert pad("日本", 6) == "日本  "
     assert pad("12", 4, right=True) == "  12"
+
+
+def test_a_number_stays_with_its_unit() -> None:
+    assert list(wrap("idle for 9.1 s, of 10 min", 11)) == ["idle for", "9.1 s, of", "10 min"]
+    assert list(wrap("has 7 schemes, 1 day", 5)) == ["has 7", "schem", "es, 1", "day"]
