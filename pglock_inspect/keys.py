@@ -19,6 +19,7 @@ Value = int | tuple[int, int]
 
 _BIGINT = 1
 _PAIR = 2
+_LONGEST = 200
 _PASTED = re.compile(
     r"\s*[(\[]?\s*([+-]?\d{1,30})(?:\s*([,/])\s*([+-]?\d{1,30})(?:\s*\2\s*(\d{1,30}))?)?\s*[)\]]?\s*",
     re.ASCII,
@@ -66,7 +67,7 @@ class AdvisoryKey(NamedTuple):
 
         Brackets, blanks and signs are accepted, since people paste what they see.
         """
-        match = _PASTED.fullmatch(text)
+        match = _PASTED.fullmatch(text) if len(text) <= _LONGEST else None
         if match:
             first, separator, second, third = match.groups()
             if separator is None:

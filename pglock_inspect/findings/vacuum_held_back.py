@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _MOST_TRANSACTIONS = 1_000_000
-_ONE_SNAPSHOT = re.compile(r"(?!\s*(?:call|do)\b)[^;]*;?\s*", re.IGNORECASE)
+_ONE_SNAPSHOT = re.compile(r"(?!\s*(?:call|do)\b)[^;]*+;?+\s*+", re.IGNORECASE)
 """A statement that keeps its snapshot from start to end, and is the only one of its text."""
 
 

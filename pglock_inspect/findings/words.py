@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pglock_inspect.findings.scene import Scene, Wait
     from pglock_inspect.model import Held, HoldGroup, Session, Subject
 
-_COMMAND = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL)
+# What was read is not tried in another way: a line of dashes would take forever.
+_COMMAND = re.compile(r"(?:\s++|--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+([a-z]+)", re.IGNORECASE)
 
 
 def title(group: HoldGroup, subject: Subject) -> str:

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 # DescribeLockTag() in lmgr.c writes database, classid, objid and objsubid; the words around are translated.
 _TAG = r"\[(\d{1,10}),(\d{1,10}),(\d{1,10}),(\d{1,5})\]"
 _BRACKETS = re.compile(_TAG, re.ASCII)
-_PROCESS = re.compile(rf"\b[Pp]rocess (\d+) [^\n]*?\b(\w+Lock) on advisory lock {_TAG}", re.ASCII)
+_PROCESS = re.compile(
+    rf"\b[Pp]rocess (\d{{1,10}}) [^\n]{{0,200}}?\b(\w{{1,20}}Lock) on advisory lock {_TAG}", re.ASCII
+)
 _BLOCKER = re.compile(r"; blocked by process (\d{1,10})", re.ASCII)
-_STATEMENT = re.compile(r"^\s*Process (\d{1,10}): (.+)$", re.ASCII | re.MULTILINE)
+_STATEMENT = re.compile(r"^[ \t]*Process (\d{1,10}): (.+)$", re.ASCII | re.MULTILINE)
 
 
 class Mention(Struct, frozen=True):

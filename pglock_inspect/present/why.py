@@ -67,8 +67,8 @@ def as_json(told: Told) -> str:
         [
             {
                 "target": well_formed(target),
-                "key": {"database": account.database, **key_fields(account.key)},
-                "job": account.job,
+                "key": {"database": _text(account.database), **key_fields(account.key)},
+                "job": _text(account.job),
                 "title": well_formed(account.title),
                 "lines": [{"label": line.label, "text": well_formed(line.text)} for line in account.lines],
             }
@@ -77,3 +77,7 @@ def as_json(told: Told) -> str:
         ],
         indent=2,
     )
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else well_formed(text)

@@ -32,7 +32,7 @@ def _timeline(holds: Sequence[Hold], report: Report, look: Look) -> Entry:
     """Return when, of the time since the first hold began, somebody held the lock."""
     spells = [_spell(hold, report) for hold in holds]
     start = max(begin for begin, _ in spells)
-    scale = _CELLS / (start or 1.0)
+    scale = _CELLS / max(start, 0.001)
     cells = [False] * _CELLS
     for begin, end in spells:
         first = min(int((start - begin) * scale), _CELLS - 1)

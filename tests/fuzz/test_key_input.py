@@ -44,7 +44,7 @@ LOGGED = st.builds(
 )
 
 
-class Repeated(str):
+class Repeated(str):  # noqa: SLOT000
     """A text many times over, told in short."""
 
     told: str

@@ -30,9 +30,13 @@ class Hangs(AssertionError):
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
-    """Fail where the block hangs, or makes this process larger than it has any reason to be."""
-    before = signal.signal(signal.SIGALRM, _hangs)
+def bounded(what: str = "it") -> Iterator[None]:
+    """Fail where the block, which deals with `what`, hangs or makes this process large."""
+
+    def hangs(*_: object) -> NoReturn:
+        raise Hangs(f"{what!r} is not at an end after {_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, hangs)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     signal.alarm(_SECONDS)
     try:
@@ -42,7 +46,3 @@ def bounded() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most) * _UNIT
     assert grown < _BYTES, f"it took {grown:,} bytes"
-
-
-def _hangs(*_: object) -> NoReturn:
-    raise Hangs(f"not at an end after {_SECONDS} s")
