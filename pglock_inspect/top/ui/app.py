@@ -132,7 +132,7 @@ class TopApp(App[BaseException]):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._ended_by, signal.SIGTERM)
         self._leave_hangup = on_hangup(partial(loop.call_soon_threadsafe, self._ended_by, signal.SIGHUP))
-        self.set_interval(1, self.redraw)
+        self.set_interval(1, self._tick)
         self._fit()
         self.show()
         for number, source in enumerate(self.servers.sources):
@@ -182,13 +182,15 @@ class TopApp(App[BaseException]):
         sights = [feed.sight for feed in self.feeds if feed.sight]
         self.table.show(*self.showing.rows(sights))
         self.redraw()
-
-    @on(Table.Selected)
-    def _selected(self, message: Table.Selected) -> None:
-        if self._described is None and message.row is not None:
+        if self._described is None and self.table.selected:
             self.call_after_refresh(self._describe)  # the table comes first
         else:
             self._describe()
+
+    @on(Table.Selected)
+    def _selected(self) -> None:
+        self._describe()
+        self.redraw()
 
     def _describe(self) -> None:
         row, view = self.table.selected, self.showing.view
@@ -200,11 +202,14 @@ class TopApp(App[BaseException]):
         which = (view.name, identity_of(view, row)) if row else None
         self._details.show(title, sections, anew=which != self._described)
         self._described = which
-        self.redraw()
 
     def redraw(self) -> None:
         """Draw again what is around the table."""
         for band in self._around:
+            band.redraw()
+
+    def _tick(self) -> None:
+        for band in (self._around.header, self._around.banner, self._around.notice):
             band.redraw()
 
     @property

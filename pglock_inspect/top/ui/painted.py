@@ -25,9 +25,18 @@ if TYPE_CHECKING:
 class Painted(Widget):
     """Draws spans in the colors of the theme."""
 
+    _base: Style | None = None  # of text; Textual would collect it anew for each line
+
+    def notify_style_update(self) -> None:
+        """Forget the style that text had."""
+        super().notify_style_update()
+        self._base = None
+
     def paint(self, spans: Iterable[Span], over: Style | None = None) -> Strip:
         """Return one line as wide as the widget; ``over`` is a style on top of each meaning's."""
-        styles = _painted_styles(self.app.theme, self.rich_style, over)
+        if self._base is None:
+            self._base = self.rich_style
+        styles = _painted_styles(self.app.theme, self._base, over)
         segments = [Segment(text, styles[meaning]) for text, meaning in _joined(spans)]
         return Strip(segments).adjust_cell_length(self.size.width, styles["text"])
 

@@ -36,11 +36,7 @@ class Table(Painted, ScrollView, can_focus=True):
     COMPONENT_CLASSES = {"row--selected"}  # noqa: RUF012
 
     class Selected(Message):
-        """Another row is selected, or the same one is known in a new state; None where there is none."""
-
-        def __init__(self, row: Row | None) -> None:
-            super().__init__()
-            self.row = row
+        """The person selected another row."""
 
     def __init__(self, showing: Showing, look: Look) -> None:
         super().__init__()
@@ -90,7 +86,6 @@ class Table(Painted, ScrollView, can_focus=True):
         for y, (old, new) in enumerate(zip(before, self._in_sight(), strict=False)):
             if old != new:
                 self.refresh_line(y + self.scroll_offset.y)
-        self.post_message(self.Selected(self.selected))
 
     def render_line(self, y: int) -> Strip:
         """Return a line of those in sight."""
@@ -167,7 +162,7 @@ class Table(Painted, ScrollView, can_focus=True):
             self._remember()
             self.refresh_line(index)
             self._scroll_to_selected()
-            self.post_message(self.Selected(self.selected))
+            self.post_message(self.Selected())
 
     def _remember(self) -> None:
         if self.selected:
