@@ -278,7 +278,9 @@ async def test_nothing_can_be_cancelled_or_terminated(file: Path) -> None:
 
 async def test_the_help_and_the_palette_list_its_keys_and_none_for_a_server(file: Path) -> None:
     shown = {
-        (entry.label.strip(), entry.text) for section in explained(ReplayApp.groups) for entry in section.entries
+        (entry.label.strip(), entry.text)
+        for section in explained(ReplayApp.groups)
+        for entry in section.entries
     }
     for key in (*PLAY, *MOVE, *VIEWS, *LOOK):
         assert (key.shown, key.does) in shown
