@@ -1,0 +1,49 @@
+"""The Pythons of this machine: on PATH, or where pyenv keeps them.
+
+`python -m tests.support.pythons 3.12` prints where that one is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERSIONS = ("3.11", "3.12", "3.13")
+
+
+def find(version: str) -> Path | None:
+    """The newest Python of a version, with which virtual environments can be made."""
+    return next(filter(_works, _candidates(version)), None)
+
+
+def _candidates(version: str) -> Iterator[Path]:
+    if sys.version_info[:2] == tuple(map(int, version.split("."))):
+        yield Path(sys.executable)
+    if on_path := shutil.which(f"python{version}"):
+        yield Path(on_path)
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    releases = [path for path in kept.glob(f"{version}.*") if re.fullmatch(r"\d+", path.name.split(".")[-1])]
+    for release in sorted(releases, key=lambda path: int(path.name.split(".")[-1]), reverse=True):
+        yield release / "bin" / "python"
+
+
+def _works(python: Path) -> bool:
+    """Whether it is more than a shim of pyenv's."""
+    made = subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True, check=False)
+    return made.returncode == 0
+
+
+if __name__ == "__main__":
+    (wanted,) = sys.argv[1:]
+    found = find(wanted)
+    if found is None:
+        sys.exit(f"Python {wanted} is not here")
+    print(found)  # noqa: T201
