@@ -87,7 +87,7 @@ def _lock(lock: Lock, session: Raw | None) -> dict[str, Any]:
         "job": name and well_formed(name.text),
         "name_source": name and name.source,
         "scheme": name and name.scheme,
-        "product": name and name.product,
+        "product": name and _text(name.product),
         "mode": lock.mode,
         "granted": lock.granted,
         "scope": lock.scope,

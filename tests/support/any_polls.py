@@ -121,13 +121,15 @@ _SESSIONS = st.builds(
     ),
 )
 _PREPARED = st.tuples(_XIDS, _BYTES, _INSTANTS, st.integers(10, 12), _OIDS)
+# As a directory has them: no name has a NUL, and what is no UTF-8 stands there as escapes.
+_NAMES = TEXTS.map(lambda text: text.replace("\0", "").encode("utf-8", "backslashreplace").decode())
 _DATABASES = st.dictionaries(
     st.sampled_from([5, 6, 0]),
     st.tuples(
-        st.just("app") | TEXTS, st.sampled_from(["UTF8", "SQL_ASCII", "LATIN1", "WIN1252", "EUC_TW", "SJIS"])
+        st.just("app") | _NAMES, st.sampled_from(["UTF8", "SQL_ASCII", "LATIN1", "WIN1252", "EUC_TW", "SJIS"])
     ),
 ).map(lambda found: {oid: Database(oid, *told) for oid, told in found.items()})
-_ROLES = st.dictionaries(st.integers(10, 12), TEXTS)
+_ROLES = st.dictionaries(st.integers(10, 12), _NAMES)
 _ORDINARY_PIDS = st.lists(st.integers(0, 5), max_size=4).map(tuple)
 
 
