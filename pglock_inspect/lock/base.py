@@ -208,8 +208,8 @@ class BaseLock:
             if on_lost := self._options.get("on_lost"):
                 on_lost(lost)
 
-    async def _answer(self, question: PQGen[Any], wait: float = 0) -> Any:  # noqa: ANN401
-        return await self._try(self._ask, within(wait + DEADLINE, question) if self._lease else question)
+    def _answer(self, question: PQGen[Any], wait: float = 0) -> Awaitable[Any]:
+        return self._try(self._ask, within(wait + DEADLINE, question) if self._lease else question)
 
     async def _try(self, step: Callable[[Any], Awaitable[Any]], argument: object) -> Any:  # noqa: ANN401
         """Raise what an error of psycopg means for the lock, where it means more than it says."""

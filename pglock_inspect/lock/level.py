@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,6 +18,8 @@ from pglock_inspect.keys import AdvisoryKey, signed
 from pglock_inspect.lock.wire import AnyConnection, ask, ask_again
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from psycopg.abc import PQGen
     from psycopg.pq.abc import PGresult
 
@@ -176,11 +179,11 @@ class SessionLevel(Level):
         lock = f"pg_try_advisory_lock({self.args})"
         if self.wait:
             lock = f"pg_advisory_lock({self.args}) IS NOT NULL"
-        take = self._grant(lock, "pg_try_advisory_lock_shared")
+        take = partial(self._grant, lock, "pg_try_advisory_lock_shared")
         if before := [*self._lease(), *self._timeout()]:
-            row = (yield from ask(self.connection, *before, take))[-1]
+            row = (yield from ask(self.connection, *before, take()))[-1]
         else:
-            row = yield from ask_again(self.connection, take, prepare=not self.through_pooler)
+            row = yield from self._ask_again((self.name, self.key, self.stamps), take)
         if not row.ntuples:
             self.free = True
             raise PoolerDetected(
@@ -195,9 +198,7 @@ class SessionLevel(Level):
 
     def release(self, left: int, *, failed: bool) -> PQGen[None]:
         """Raise LockLost and UncommittedWork."""
-        stamp = f"pg_advisory_unlock_shared({self.low}, $1), " if self.stamp else ""
-        unlock = f"SELECT {stamp}pg_advisory_unlock({self.args}) WHERE {self.here}"
-        row = yield from ask_again(self.connection, unlock, *self.stamp, prepare=not self.through_pooler)
+        row = yield from self._ask_again((self.key, bool(self.stamp)), self._unlock, *self.stamp)
         self.free = True
         if not row.ntuples or row.get_value(0, row.nfields - 1) != b"t":
             raise self._lost()
@@ -205,6 +206,13 @@ class SessionLevel(Level):
             raise UncommittedWork(
                 f"the job {shortened(self.name)} left a transaction open, now rolled back: commit in the job"
             )
+
+    def _unlock(self) -> str:
+        stamp = f"pg_advisory_unlock_shared({self.low}, $1), " if self.stamp else ""
+        return f"SELECT {stamp}pg_advisory_unlock({self.args}) WHERE {self.here}"
+
+    def _ask_again(self, form: Hashable, text: Callable[[], str], *values: int) -> PQGen[PGresult]:
+        return ask_again(self.connection, form, text, *values, prepare=not self.through_pooler)
 
 
 class TransactionLevel(Level):

@@ -15,13 +15,15 @@ from psycopg.pq import ExecStatus
 from pglock_inspect.errors import UsedAfterFork
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from psycopg.abc import PQGen
     from psycopg.pq.abc import PGconn, PGresult
 
 AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 _MOST_PREPARED = 100  # on one connection
-_prepared: WeakKeyDictionary[PGconn, dict[str, bytes]] = WeakKeyDictionary()
+_prepared: WeakKeyDictionary[PGconn, dict[Hashable, bytes]] = WeakKeyDictionary()
 _numbers = count()
 
 
@@ -32,27 +34,27 @@ def ask(connection: AnyConnection, *statements: str) -> PQGen[list[PGresult]]:
 
 
 def ask_again(
-    connection: AnyConnection, statement: str, *values: int, prepare: bool = True
+    connection: AnyConnection, form: Hashable, text: Callable[[], str], *values: int, prepare: bool = True
 ) -> PQGen[PGresult]:
     """Ask a statement, with int4 values, that will be asked again: prepare it in the same round trip.
 
-    Not so through a pooler, where what is prepared may outlive the connection.
+    Not so through a pooler, where what is prepared may outlive the connection. `form` stands for the text.
     """
     pgconn, names = connection.pgconn, _prepared.setdefault(connection.pgconn, {})
     numbers = [b"%d" % value for value in values]
-    if name := names.get(statement):
+    if name := prepare and names.get(form):
         pgconn.send_query_prepared(name, numbers)
         try:
             return (yield from _results(connection))[-1]
         except psycopg.errors.InvalidSqlStatementName:  # DEALLOCATE ALL or DISCARD ALL came between
-            del names[statement]
+            del names[form]
     if not prepare or connection.prepare_threshold is None or len(names) >= _MOST_PREPARED:
-        pgconn.send_query_params(statement.encode(), numbers)
+        pgconn.send_query_params(text().encode(), numbers)
         return (yield from _results(connection))[-1]
     new = f"pglock_{next(_numbers)}"
     literals = f"({', '.join(map(str, values))})" if values else ""
-    results = yield from ask(connection, f"PREPARE {new} AS {statement}", f"EXECUTE {new}{literals}")
-    names[statement] = new.encode()
+    results = yield from ask(connection, f"PREPARE {new} AS {text()}", f"EXECUTE {new}{literals}")
+    names[form] = new.encode()
     return results[-1]
 
 

@@ -137,6 +137,8 @@ def test_session_pooling_may_be_allowed(
     side: Side, sessions: str, connect: Connect, *, wait: timedelta
 ) -> None:
     conn = side.connect(sessions)
+    with pytest.raises(PoolerDetected):
+        side.run(conn, JOB, wait=wait)
     for _ in range(3):
         assert side.run(conn, JOB, wait=wait, pooler="allow")
         assert side.hold(conn, JOB, lambda lock: lock.check(), wait=wait, pooler="allow")
