@@ -2,14 +2,18 @@
 PYTHON   ?= python3
 VENV     ?= .venv
 VERSIONS ?= 12 13 14 15 16 17 18
+PYTHONS  ?= 3.11 3.12 3.13
+TESTS    ?= tests
 BIN      := $(VENV)/bin
 PYTEST   := $(BIN)/pytest -q
 # Tests wait more than they work. A server of yours they share: one after the other.
 PARALLEL := $(if $(PGLOCK_TEST_DSN),,-n 4 --dist worksteal)
+QUICK    := -m 'not slow' --ignore tests/docker --ignore tests/fuzz
+FUZZ_SECONDS ?= 600
 
 MAKEFLAGS += --no-print-directory
 .SILENT:
-.PHONY: help demo test test-all test-slow test-docker test-matrix lint docs pictures bench servers clean
+.PHONY: help demo test test-all test-slow test-chaos test-docker test-matrix test-servers test-pythons test-python fuzz lint docs pictures bench servers clean
 
 help: ## Show this list
 	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s%s\n", $$1, $$2 }' Makefile
@@ -20,12 +24,14 @@ demo: $(VENV)/.demo ## Watch the locks of a PostgreSQL that has every kind of tr
 	$(LEASH) $(BIN)/pglock-inspect demo
 
 test: lint ## Check style, types and layers, and run the tests
-	$(PYTEST) $(PARALLEL) -m 'not slow' --ignore tests/docker --cov
+	$(PYTEST) $(PARALLEL) $(QUICK) --cov
 
-test-all: ## Run what takes longer: slow tests, four versions of PostgreSQL, a container
+test-all: $(VENV)/.dev ## Run what takes longer: slow tests, packages, a minute of fuzz, all versions, a container
 	$(MAKE) test-slow
 	$(MAKE) test-chaos VERSIONS=13
-	$(MAKE) test-matrix VERSIONS='13 15 17 18'
+	$(MAKE) fuzz FUZZ_SECONDS=60
+	$(MAKE) test-matrix TESTS='tests/unit tests/postgres' \
+	    PYTHONS="$$($(BIN)/python -m tests.support.pythons)"
 	$(MAKE) test-docker
 
 # Faults are mostly waited out: several at a time.
@@ -43,11 +49,28 @@ test-docker: $(VENV)/.dev
 	PGLOCK_TEST_SERVER=docker tests/docker/engine \
 	    $(PYTEST) -n 2 --dist loadgroup -m 'not slow' tests/docker tests/postgres
 
-test-matrix: $(VENV)/.dev servers ## Run the tests of the SQL on PostgreSQL 12 to 18, or VERSIONS='12 18'
+fuzz: $(VENV)/.dev ## Try for ten minutes, or FUZZ_SECONDS=60, what nobody thought of
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) -n 2 --dist worksteal tests/fuzz
+
+test-matrix: test-servers test-pythons ## Run the tests on each PostgreSQL and Python, or VERSIONS='12 18' PYTHONS=3.12
+
+test-servers: $(VENV)/.dev servers
 	for version in $(VERSIONS); do \
 	    echo "PostgreSQL $$version:"; \
 	    PGLOCK_TEST_PG=$$version $(PYTEST) $(PARALLEL) -m 'not slow' tests/postgres tests/system/test_run_lost.py || exit; \
 	done
+
+# With the versions that are here; where everything is required, that is all of them.
+test-pythons: $(VENV)/.dev
+	for version in $(PYTHONS); do \
+	    if python=$$($(BIN)/python -m tests.support.pythons $$version); then \
+	        echo "Python $$version:"; \
+	        $(MAKE) test-python VENV=.venv-$$version PYTHON=$$python || exit; \
+	    elif [ "$$PGLOCK_TEST_REQUIRE" = all ]; then exit 1; fi; \
+	done
+
+test-python: $(VENV)/.dev
+	$(PYTEST) $(PARALLEL) $(QUICK) $(TESTS)
 
 lint: $(VENV)/.dev ## Check style, types and layers
 	$(BIN)/ruff check -q
@@ -67,7 +90,7 @@ bench: $(VENV)/.bench ## Measure speed against plain psycopg and other lock help
 	$(BIN)/python -m benchmarks --page benchmarks/RESULTS.md
 
 clean: ## Remove all that was set up or generated
-	rm -rf $(VENV) .servers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
+	rm -rf $(VENV) .venv-* .servers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
 	find pglock_inspect tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # What the demo needs, and what development and benchmarks need on top; installed anew when pyproject.toml changes.

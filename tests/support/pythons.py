@@ -1,6 +1,6 @@
 """The Pythons of this machine: on PATH, or where pyenv keeps them.
 
-`python -m tests.support.pythons 3.12` prints where that one is.
+`python -m tests.support.pythons 3.12` prints where that one is; without a version, the others than its own.
 """
 
 from __future__ import annotations
@@ -41,9 +41,15 @@ def _works(python: Path) -> bool:
     return made.returncode == 0
 
 
+def _main(versions: list[str]) -> str:
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for version in versions:
+        python = find(version)
+        if python is None:
+            sys.exit(f"Python {version} is not here: install it beside the others, or by pyenv")
+        return str(python)
+    return " ".join(version for version in VERSIONS if version != own)
+
+
 if __name__ == "__main__":
-    (wanted,) = sys.argv[1:]
-    found = find(wanted)
-    if found is None:
-        sys.exit(f"Python {wanted} is not here")
-    print(found)  # noqa: T201
+    print(_main(sys.argv[1:]))  # noqa: T201
