@@ -27,6 +27,7 @@ from pglock_inspect import (
 )
 from tests.postgres.lock.conftest import advisory_locks, held_by, locked_by_hand
 from tests.support.sides import query
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -431,14 +432,17 @@ class TestAWait:
     def test_cut_short_by_a_cancel_request(
         self, side: Side, conn: Conn, connect: Connect, *, xact: bool
     ) -> None:
-        other = connect()
-        cancel = threading.Timer(
-            0.2, other.execute, ["SELECT pg_cancel_backend(%s)", [conn.info.backend_pid]]
-        )
-        cancel.start()
+        other, pid = connect(), conn.info.backend_pid
+        request = "SELECT pg_cancel_backend(pid) FROM pg_locks WHERE NOT granted AND pid = %s"
+
+        def cancel() -> None:
+            wait_until(lambda: other.execute(request, [pid]).fetchone(), "it waits")
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
         with locked_by_hand(connect(), KEY), pytest.raises(LockTimeout, match="cancel"):
             side.run(conn, JOB, xact=xact, wait=timedelta(seconds=20))
-        cancel.join()
+        thread.join()
         assert side.run(conn, JOB, xact=xact)
 
     @both_kinds
