@@ -80,6 +80,16 @@ class AdvisoryKey(NamedTuple):
             f"{shortened(text)} is no key: write N (a bigint), A,B (two int4) or classid/objid/objsubid"
         )
 
+    @classmethod
+    def unpack(cls, packed: int, objsubid: int) -> AdvisoryKey:
+        """Return the key of two halves that were `packed`."""
+        return cls(packed >> 32, packed & 0xFFFFFFFF, objsubid)
+
+    @property
+    def packed(self) -> int:
+        """Both halves in one number."""
+        return self.classid << 32 | self.objid
+
     @property
     def form(self) -> Form:
         """Whether one bigint, a pair of int4, or an extension made this key."""

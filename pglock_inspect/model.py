@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal, NewType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pglock_inspect.errors import FailureReason
 from pglock_inspect.keys import AdvisoryKey
@@ -177,7 +178,7 @@ class LockRows(Struct, frozen=True, eq=False):
 
     def key(self, packed: int) -> AdvisoryKey:
         """Return one of ``keys`` unpacked."""
-        return AdvisoryKey(packed >> 32, packed & 0xFFFFFFFF, self.objsubid)
+        return AdvisoryKey.unpack(packed, self.objsubid)
 
 
 class OtherWait(Struct, frozen=True):
@@ -329,6 +330,17 @@ class Lock(Struct, frozen=True):
     severity: Severity | None = None
 
 
+class Alike(Struct, frozen=True, eq=False):
+    """Locks that differ in nothing but their key: one of them, and the ``keys`` (packed) of all."""
+
+    lock: Lock
+    keys: frozenset[int]
+
+    def at(self, packed: int) -> Lock:
+        """Return the lock on one of ``keys``."""
+        return replace(self.lock, key=AdvisoryKey.unpack(packed, self.lock.key.objsubid))
+
+
 class Blocked(Struct, frozen=True):
     """A process on the way from a waiter to the root of what it waits for.
 
@@ -398,7 +410,8 @@ class Report(Struct, frozen=True, dict=True):
     of those in a row that failed. ``read_at`` and ``poll_seconds`` are of the last poll that worked, which
     may be an earlier one. ``totals`` is keyed by database name, ``chain`` by pid: those that the server was
     asked about, down to the roots; ``databases`` by oid. ``list_locks`` makes every lock, or of those that
-    differ in their key alone no more than so many, besides the ones that are waited for.
+    differ in their key alone no more than so many, besides the ones that are waited for; ``list_alike`` says
+    which ones these are, where that is known before there are locks.
     """
 
     target: str
@@ -417,11 +430,32 @@ class Report(Struct, frozen=True, dict=True):
     chain: Mapping[int, Blocked] = {}
     databases: Mapping[int, Database] = {}
     list_locks: Callable[[int | None], tuple[Lock, ...]] = lambda _: ()
+    list_alike: Callable[[], tuple[Alike, ...]] | None = None
 
     @cached_property
     def locks(self) -> tuple[Lock, ...]:
         """Every advisory lock, made when first asked for: most polls are judged and never shown."""
         return self.list_locks(None)
+
+    @cached_property
+    def alike(self) -> tuple[Alike, ...]:
+        """Every advisory lock, those that differ in their key alone as one."""
+        if self.list_alike:
+            return self.list_alike()
+        alike: dict[Lock, list[Lock]] = {}
+        for lock in self.locks:
+            alike.setdefault(replace(lock, key=AdvisoryKey.unpack(0, lock.key.objsubid)), []).append(lock)
+        return tuple(Alike(same[0], frozenset(lock.key.packed for lock in same)) for same in alike.values())
+
+    def locks_on(self, database: str | None, key: AdvisoryKey) -> list[Lock]:
+        """Return all locks on a key, held or waited for."""
+        return [
+            alike.at(key.packed)
+            for alike in self.alike
+            if alike.lock.database == database
+            and alike.lock.key.objsubid == key.objsubid
+            and key.packed in alike.keys
+        ]
 
     @property
     def severity(self) -> Severity | None:

@@ -8,17 +8,20 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pglock_inspect.findings import words
-from pglock_inspect.model import SEVERITIES, Blocked, JobState, Lock, Report, Totals
+from pglock_inspect.model import SEVERITIES, Alike, Blocked, JobState, Lock, Report, Totals
 from pglock_inspect.runs import run_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
     from pglock_inspect.findings import Scene
     from pglock_inspect.model import Finding, HoldGroup, Job, Subject
 
     _Part = tuple[HoldGroup, Subject]
     """The keys of a group that share a name."""
+
+    _Mark = tuple[frozenset[int], Finding]
+    """Keys, and what was found about them."""
 
     _JobIdentity = tuple[str, str | None]
     """Its name, and the database that it names: there may be one of that name in each."""
@@ -40,6 +43,7 @@ def make_report(target: str, scene: Scene, findings: tuple[Finding, ...]) -> Rep
         chain=_chain(scene),
         databases=snapshot.databases,
         list_locks=partial(_list_locks, scene, findings),
+        list_alike=partial(_list_alike, scene, findings),
     )
 
 
@@ -117,23 +121,36 @@ def _longest(ages: Iterable[float | None]) -> float | None:
 
 
 def _list_locks(scene: Scene, findings: Sequence[Finding], most_alike: int | None) -> tuple[Lock, ...]:
-    marks: dict[int, list[tuple[frozenset[int], Finding]]] = {}
-    for finding in findings:
-        for group, keys in finding.about:
-            marks.setdefault(id(group), []).append((keys, finding))
     return tuple(
-        lock
-        for group in scene.groups
-        for lock in _locks_of(scene, group, marks.get(id(group), []), most_alike)
+        alike.at(packed)
+        for alike in _list_alike(scene, findings)
+        for packed in islice(alike.keys, most_alike)
     )
 
 
-def _locks_of(
-    scene: Scene,
-    group: HoldGroup,
-    marks: Sequence[tuple[frozenset[int], Finding]],
-    most_alike: int | None,
-) -> Iterator[Lock]:
+def _list_alike(scene: Scene, findings: Sequence[Finding]) -> tuple[Alike, ...]:
+    marks: dict[int, list[_Mark]] = {}
+    for finding in findings:
+        for group, keys in finding.about:
+            marks.setdefault(id(group), []).append((keys, finding))
+    awaited: dict[tuple[int, int], set[int]] = {}
+    for database, objsubid, packed in scene.waiters:
+        awaited.setdefault((database, objsubid), set()).add(packed)
+    return tuple(
+        alike
+        for group in scene.groups
+        for alike in _alike_in(
+            scene,
+            group,
+            marks.get(id(group), []),
+            awaited.get((group.rows.database, group.rows.objsubid), set()) if group.rows.granted else set(),
+        )
+    )
+
+
+def _alike_in(
+    scene: Scene, group: HoldGroup, marks: Sequence[_Mark], awaited: AbstractSet[int]
+) -> Iterator[Alike]:
     rows, database = group.rows, scene.database_name(group)
     waiting = not rows.granted
     blockers = tuple(dict.fromkeys(_process(holder) for holder in scene.blockers(group))) if waiting else ()
@@ -143,9 +160,9 @@ def _locks_of(
         name = subject.name
         held = scene.held(group, subject) if rows.granted else None
         max_held = None if name and name.long_lived else scene.limits_of(name).max_held
-        for packed in _some(scene, group, subject.keys, most_alike):
-            found = [finding for keys, finding in marks if packed in keys]
-            yield Lock(
+        for keys, found in _apart(subject.keys, marks, awaited):
+            packed = next(iter(keys))
+            lock = Lock(
                 key=rows.key(packed),
                 database=database,
                 name=name,
@@ -160,23 +177,32 @@ def _locks_of(
                 max_held=max_held,
                 blocked_by=blockers,
                 queued_behind=ahead,
-                waiters=0 if waiting else len(scene.waiters.get((rows.database, rows.objsubid, packed), ())),
+                waiters=len(scene.waiters[rows.database, rows.objsubid, packed]) if packed in awaited else 0,
                 findings=tuple(dict.fromkeys(finding.rule for finding in found)),
                 severity=max((f.severity for f in found), key=SEVERITIES.index, default=None),
             )
+            yield Alike(lock, keys)
 
 
-def _some(scene: Scene, group: HoldGroup, keys: frozenset[int], most: int | None) -> Iterable[int]:
-    """Return the keys; if there are more than ``most``, those waited for and so many others."""
-    if most is None or len(keys) <= most:
-        return keys
-    kind = (group.rows.database, group.rows.objsubid)
-    awaited = [
-        packed
-        for database, objsubid, packed in scene.waiters
-        if (database, objsubid) == kind and packed in keys
-    ]
-    return dict.fromkeys([*awaited, *islice(keys, most)])
+def _apart(
+    keys: frozenset[int], marks: Sequence[_Mark], awaited: AbstractSet[int]
+) -> Iterator[tuple[frozenset[int], list[Finding]]]:
+    """Yield keys that the same findings are about, with these; each one that is waited for apart."""
+    of_all = [mark for mark in marks if keys is mark[0] or keys <= mark[0]]
+    special = keys & awaited
+    for marked, _ in marks:
+        if len(of_all) < len(marks) and not keys <= marked:
+            special |= keys & marked
+    by_findings: dict[object, tuple[list[int], list[Finding]]] = {}
+    for packed in special:
+        found = [finding for marked, finding in marks if packed in marked]
+        which = packed if packed in awaited else tuple(map(id, found))
+        by_findings.setdefault(which, ([], found))[0].append(packed)
+    rest = keys - special if special else keys  # the very object, by which it is known again
+    if rest:
+        yield rest, [finding for _, finding in of_all]
+    for its_keys, found in by_findings.values():
+        yield frozenset(its_keys), found
 
 
 def _process(group: HoldGroup) -> int | str:

@@ -66,7 +66,7 @@ def account_of_free(place: Free, job: str | None, *, configured: bool) -> Accoun
 
 
 def _account(report: Report, database: str | None, key: AdvisoryKey) -> Account:
-    here = [lock for lock in report.locks if (lock.database, lock.key) == (database, key)]
+    here = report.locks_on(database, key)
     holders = [lock for lock in here if lock.granted]
     waiters = sorted(
         (lock for lock in here if not lock.granted), key=lambda lock: -(lock.waited_seconds or 0.0)
@@ -261,7 +261,7 @@ def _roots(report: Report, pid: int | None) -> list[int]:
 
 
 def _end_root(report: Report, pid: int) -> str:
-    if any(lock.pid == pid for lock in report.locks):
+    if any(alike.lock.pid == pid for alike in report.alike):
         return f"end the root, if it may be ended: pglock-inspect kill {pid} --terminate"
     return f"end the root, if it may be ended: SELECT pg_terminate_backend({pid})"
 

@@ -31,7 +31,7 @@ def findings_of(lock: Lock, report: Report) -> list[Finding]:
 def _is_about(finding: Finding, lock: Lock) -> bool:
     if finding.about:
         holder = lock.prepared.gid if lock.prepared else lock.pid
-        packed = lock.key.classid << 32 | lock.key.objid
+        packed = lock.key.packed
         return any(
             packed in keys
             and (group.rows.objsubid, group.rows.mode) == (lock.key.objsubid, lock.mode)

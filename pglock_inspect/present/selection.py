@@ -37,6 +37,7 @@ class Selection(Struct, frozen=True):
         return replace(
             report,
             list_locks=lambda _: locks,
+            list_alike=None,
             jobs=tuple(state for state in report.jobs if self._takes_job(state)),
             totals=count(locks),
             findings=tuple(

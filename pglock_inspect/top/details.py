@@ -12,7 +12,6 @@ from pglock_inspect.present.cells import cut
 from pglock_inspect.present.columns import held_text, label
 from pglock_inspect.present.evidence import findings_of, known_how
 from pglock_inspect.top.past import holds_like
-from pglock_inspect.top.rows import same_key
 from pglock_inspect.top.sections import LONGEST_LABEL, Entry, Section
 from pglock_inspect.top.sql import highlighted
 from pglock_inspect.top.timeline import recent
@@ -143,7 +142,8 @@ def _held(lock: Lock, held: Held, report: Report, look: Look) -> Iterator[Entry]
 def _waiters(lock: Lock, report: Report, look: Look) -> Iterator[Entry]:
     if not lock.granted or not lock.waiters:
         return
-    waiting = sorted((other for other in same_key(lock, report.locks) if not other.granted), key=queue_order)
+    here = report.locks_on(lock.database, lock.key)
+    waiting = sorted((other for other in here if not other.granted), key=queue_order)
     for waiter in waiting[:_MOST_LISTED]:
         time = "" if waiter.waited_seconds is None else f"for {format_duration(waiter.waited_seconds)}"
         application = waiter.session.application_name if waiter.session else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pglock_inspect.top.feed import Feed
 from pglock_inspect.top.past import Past
-from pglock_inspect.top.rows import arrange
+from pglock_inspect.top.rows import Locks
 from pglock_inspect.top.view import Sight
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Servers:
         self.sources = sources
         self.feeds = [Feed(source.target, now) for source in sources]
         self._pasts = [Past() for _ in sources]
+        self._locks = [Locks() for _ in sources]
 
     @property
     def interval(self) -> float:
@@ -53,7 +54,8 @@ class Servers:
         """Return what a report of a source shows; with many locks this takes its time."""
         if report.server is None:
             return Sight(report)
-        return Sight(report, arrange(report.locks), self._pasts[number].note(report))
+        locks = self._locks[number] = Locks(report.alike, self._locks[number])
+        return Sight(report, locks, self._pasts[number].note(report))
 
     def source_of(self, row: Row) -> Source:
         """Return where a row comes from."""

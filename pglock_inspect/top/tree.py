@@ -108,7 +108,7 @@ def _locks(report: Report) -> tuple[dict[Process, Lock], dict[Process, Lock]]:
     """Return for each process the lock that it waits for, and one that others wait for."""
     waits: dict[Process, Lock] = {}
     holds: dict[Process, Lock] = {}
-    for lock in report.locks:
+    for lock in (alike.lock for alike in report.alike):
         if not lock.granted:
             waits[process_of(lock)] = lock
         elif lock.waiters:

@@ -42,6 +42,7 @@ from pglock_inspect.top import views
 from pglock_inspect.top.feed import Feed
 from pglock_inspect.top.layout import lay_out
 from pglock_inspect.top.past import Past
+from pglock_inspect.top.rows import Locks
 from pglock_inspect.top.sections import lines_of
 from pglock_inspect.top.status import banner, counts_line, title_line
 from pglock_inspect.top.view import Sight, rows_of
@@ -144,7 +145,7 @@ def show_to_machines(report: Report) -> None:
 def show_on_screen(reports: Sequence[Report], look: Look, cells: int) -> None:
     past, feed = Past(), Feed("db:5432", now=0.0)
     for report in reports:
-        sight = Sight(report, report.locks, past.note(report) if report.server else ())
+        sight = Sight(report, Locks(report.alike), past.note(report) if report.server else ())
         feed.receive(sight, 0.0)
     lines = [
         title_line([feed], cells, look, interval=2.0, now=1.0),

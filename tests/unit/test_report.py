@@ -73,6 +73,47 @@ def test_of_many_locks_without_a_name_a_few_are_listed_and_those_that_somebody_w
     assert len(report.locks) == 1004
 
 
+def test_locks_that_differ_in_their_key_alone_are_one_and_keep_the_keys_that_were_read() -> None:
+    many, waiter = lock_rows(1, *range(100, 200)), waiting(3, 150)
+    seen = scene(snapshot(0, many, lock_rows(2, *range(300, 400)), waiter))
+    report = make_report("db:5432", seen, judge(seen))
+    alike = {(one.lock.pid, one.lock.waiters): one for one in report.alike}
+    assert set(alike) == {(1, 0), (1, 1), (2, 0), (3, 0)}
+    assert alike[1, 0].keys == frozenset({*range(100, 200)} - {150})
+    assert alike[1, 1].keys == {150}
+    [untouched] = [group for group in seen.groups if group.rows.pid == 2]
+    assert alike[2, 0].keys is untouched.subjects[0].keys
+    assert {one.at(packed) for one in report.alike for packed in one.keys} == {*report.locks}
+
+
+def test_locks_with_other_findings_are_not_alike() -> None:
+    report = reported(snapshot(0, lock_rows(1, 7, 8, 9)), snapshot(70, lock_rows(1, 7, 8, 9)), jobs=[NIGHTLY])
+    assert {(one.lock.findings, one.keys) for one in report.alike} == {
+        (
+            lock.findings,
+            frozenset(other.key.packed for other in report.locks if other.findings == lock.findings),
+        )
+        for lock in report.locks
+    }
+    assert len(report.alike) > 1
+
+
+def test_alike_are_told_too_where_locks_came_without() -> None:
+    report = reported(snapshot(0, lock_rows(1, 7, 8), lock_rows(2, 7), waiting(3, 8)))
+    recorded = replace(report, list_locks=lambda _: report.locks, list_alike=None)
+    assert {(one.lock.pid, one.lock.waiters, one.keys) for one in recorded.alike} == {
+        (one.lock.pid, one.lock.waiters, one.keys) for one in report.alike
+    }
+
+
+def test_all_locks_on_a_key() -> None:
+    report = reported(snapshot(0, lock_rows(1, 7, 8), lock_rows(2, 9), waiting(3, 8)))
+    here = report.locks_on("app", AdvisoryKey.from_bigint(8))
+    assert [(lock.pid, lock.key.value, lock.granted) for lock in here] == [(1, 8, True), (3, 8, False)]
+    assert report.locks_on("other", AdvisoryKey.from_bigint(8)) == []
+    assert report.locks_on("app", AdvisoryKey.from_pair(0, 8)) == []
+
+
 def test_a_job_held_for_life_has_no_limit() -> None:
     leader = Job("leader", key=AdvisoryKey.from_bigint(7), long_lived=True)
     (lock,) = reported(snapshot(0, lock_rows(1, 7)), jobs=[leader]).locks

@@ -69,7 +69,7 @@ def _facts(finding: Finding) -> Facts:
 def _lock_of(row: Row) -> Lock | None:
     """Return the lock that a finding is about; of several, the first."""
     finding: Finding = row.item
-    about = (lock for lock in row.sight.locks if finding.rule in lock.findings)
+    about = row.sight.locks.where(lambda lock: finding.rule in lock.findings)
     return next((lock for lock in about if finding in findings_of(lock, row.sight.report)), None)
 
 

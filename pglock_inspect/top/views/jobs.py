@@ -164,14 +164,11 @@ DATABASE = Column("DATABASE", 8, 16, _database)
 def _lock_of(row: Row) -> Lock | None:
     """Return the worst lock of a job; None while it is free."""
     state: JobState = row.item.state
-    return next(
-        (
-            lock
-            for lock in row.sight.locks
-            if lock.name and lock.name.job == state.job and lock.database == state.database
-        ),
-        None,
-    )
+
+    def is_its(lock: Lock) -> bool:
+        return lock.name is not None and lock.name.job == state.job and lock.database == state.database
+
+    return next(row.sight.locks.where(is_its), None)
 
 
 def _describe(row: Row, look: Look) -> list[Section]:

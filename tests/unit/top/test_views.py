@@ -15,6 +15,7 @@ from pglock_inspect.present.spans import width_of
 from pglock_inspect.top import views
 from pglock_inspect.top.layout import lay_out
 from pglock_inspect.top.past import Past
+from pglock_inspect.top.rows import Locks
 from pglock_inspect.top.view import Row, Sight
 from tests.support.any_reports import reports
 from tests.support.reports import HOLDER, PREPARED, SESSION, STALE, WAITER, ago, make_report
@@ -136,7 +137,7 @@ def test_any_report_can_be_shown_sorted_filtered_told_and_exported(
 ) -> None:
     view, past = views.load(name), Past()
     past.note(make_report())
-    sight = Sight(report, report.locks, past.note(report))
+    sight = Sight(report, Locks(report.alike), past.note(report))
     items = view.items(sight)
     assert len({view.identity(item) for item in items}) <= len(items)
     for order in view.orders:
