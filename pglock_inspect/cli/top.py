@@ -125,9 +125,7 @@ def play(recording: Recording, index: int, names: Sequence[str]) -> int:
     from pglock_inspect.present.look import look_of  # noqa: PLC0415
     from pglock_inspect.top.terminal import ask_background  # noqa: PLC0415
 
-    ends = (recording.poll(0), recording.poll(len(recording) - 1))
-    there = [*dict.fromkeys(report.target for poll in ends for report in poll)]
-    targets = chosen_targets(recording, there, names)
+    targets = chosen_targets(recording, recording.targets(), names)
     is_light = ask_background()
     try:
         from pglock_inspect.top.ui.replay import ReplayApp  # noqa: PLC0415
