@@ -159,8 +159,8 @@ def _session(lock: Lock, _width: int, look: Look) -> list[Span]:
     return [(_SESSION_STATES.get(lock.session.state, look.text(lock.session.state)), "text")]
 
 
-def _lock_mode(lock: Lock, _width: int, _look: Look) -> list[Span]:
-    return [(" ".join(filter(None, (_MODES.get(lock.mode, lock.mode), lock.scope))), "text")]
+def _lock_mode(lock: Lock, _width: int, look: Look) -> list[Span]:
+    return [(" ".join(filter(None, (_MODES.get(lock.mode) or look.text(lock.mode), lock.scope))), "text")]
 
 
 def _evidence(lock: Lock, _width: int, look: Look) -> list[Span]:

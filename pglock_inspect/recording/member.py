@@ -73,9 +73,9 @@ def read_header(content: bytes) -> Header | None:
     if not content.startswith(OURS) or checksum != _checksum(field):
         return None
     _, name, _, version, size, at, news = _FIELD.unpack(field)
-    return (
-        Header(size, Instant(at), SEVERITIES[news - 1] if news else None, version) if name == _NAME else None
-    )
+    if name != _NAME or size < HEADER_SIZE or news > len(SEVERITIES):
+        return None
+    return Header(size, Instant(at), SEVERITIES[news - 1] if news else None, version)
 
 
 def unpack(poll: bytes) -> tuple[bytes, bytes]:

@@ -109,5 +109,5 @@ class Recorder:
         self._end += len(poll)
 
     def _unwritable(self, error: OSError) -> BadRecording:
-        kept = ": what was recorded before is kept" if self._end else ": name one that this user may write"
+        kept = ": what was recorded before is kept" if self._end else ": choose another place"
         return BadRecording(f"{self._path} cannot be written ({error.strerror}){kept}")

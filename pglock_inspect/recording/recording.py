@@ -15,7 +15,7 @@ from pglock_inspect.recording.rest import decoded
 from pglock_inspect.recording.scan import NOTHING, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from pglock_inspect.model import Report, Severity
@@ -105,6 +105,25 @@ class Recording:
             return tuple(report_of(line, its_rest) for line, its_rest in lines)
         except (ValueError, LookupError, TypeError) as error:
             raise BadRecording(f"{self.path} is damaged at byte {start}: choose another time") from error
+
+    def targets(self) -> list[str]:
+        """Return the targets of the first and of the last poll that are not damaged.
+
+        Raises `BadRecording` where all are.
+        """
+        numbers = range(len(self))
+        ends = [*self._first_good(numbers), *self._first_good(reversed(numbers))]
+        return [*dict.fromkeys(report.target for report in ends)]
+
+    def _first_good(self, numbers: Iterable[int]) -> Poll:
+        failure: BadRecording | None = None
+        for index in numbers:
+            try:
+                return self.poll(index)
+            except BadRecording as error:
+                failure = failure or error
+        assert failure, "there is a poll"
+        raise failure
 
     def index_at(self, moment: Instant) -> int:
         """Return the last poll that was taken by then, the first one where none was."""

@@ -45,7 +45,7 @@ from pglock_inspect.present.evidence import findings_of
 from pglock_inspect.present.paper import Paper
 from pglock_inspect.present.selection import Selection, count
 from pglock_inspect.recording import Recorder, Recording
-from pglock_inspect.recording.member import HEADER_SIZE, Header, pack, read_header, unpack
+from pglock_inspect.recording.member import HEADER_SIZE, OURS, Header, pack, read_header, unpack
 from pglock_inspect.recording.moment import parse_moment
 from tests.support.any_reports import failures, reports
 from tests.support.presented import presented
@@ -367,6 +367,77 @@ def test_no_damage_shows_what_was_not_so(
             with suppress(BadRecording):
                 (read,) = recording.poll(index)
                 assert read.locks == polls[index].locks
+
+
+def with_header(poll: bytes, place: int, content: bytes) -> bytes:
+    """A poll whose header says something else there, and has the checksum of that."""
+    header = bytearray(poll[:HEADER_SIZE])
+    header[place : place + len(content)] = content
+    header[-2:] = (zlib.crc32(header[len(OURS) : -2]) & 0xFFFF).to_bytes(2, "little")
+    return bytes(header) + poll[HEADER_SIZE:]
+
+
+@pytest.mark.parametrize(
+    ("place", "content"), [(17, bytes(4)), (17, b"\x01\0\0\0"), (29, b"\x09")], ids=["no size", "1", "news"]
+)
+def test_a_header_that_none_writes_is_damage(path: Path, place: int, content: bytes) -> None:
+    poll = pack(b"", b"", NOW)
+    assert read_header(with_header(poll, 17, len(poll).to_bytes(4, "little"))) == Header(len(poll), NOW)
+    assert read_header(with_header(poll, 29, b"\x01")) == Header(len(poll), NOW, "info")
+    path.write_bytes(with_header(poll, place, content))
+    with pytest.raises(BadRecording, match="is no recording of pglock-inspect"):
+        Recording.open(path)
+    path.write_bytes(poll + with_header(poll, place, content) + poll)
+    with Recording.open(path) as recording:
+        assert len(recording) == 1
+        assert recording.problem == f"{path} is damaged at byte {len(poll)}: what follows is not shown"
+
+
+def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where there is something in a JSON value."""
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(item, (*path, key))
+
+
+@pytest.mark.parametrize(
+    "other", ["x\x1b[31m", 5, -1, 1e308, 2**70, None, True, [], {}, [[1]], {"a": 1}], ids=repr
+)
+def test_whatever_somebody_wrote_into_it_is_shown_or_told(path: Path, other: object) -> None:
+    record(path, [make_report(HOLDER, WAITER, PREPARED, findings=(STALE,))], queries=True)
+    text, rest = unpack(path.read_bytes())
+    for place in places(json.loads(text)):
+        document = part = json.loads(text)
+        for key in place[:-1]:
+            part = part[key]
+        part[place[-1]] = other
+        path.write_bytes(pack(json.dumps(document).encode(), rest, NOW))
+        with Recording.open(path) as recording:
+            try:
+                (report,) = recording.poll(0)
+            except BadRecording as error:
+                assert "is damaged at byte 0" in str(error)  # noqa: PT017 - it may also be shown
+            else:
+                assert "\x1b" not in "".join(each for each in presented(report) if isinstance(each, str))
+
+
+def test_targets_are_those_of_the_polls_that_are_not_damaged(path: Path) -> None:
+    here, there = (replace(make_report(HOLDER), target=name) for name in ("here", "there"))
+    record(path, [here], [here], [there], [there])
+    with Recording.open(path) as recording:
+        starts = recording._index.starts
+    content = bytearray(path.read_bytes())
+    for damaged, targets in ((3, ["here", "there"]), (0, ["here", "there"]), (1, ["there"])):
+        content[starts[damaged] + HEADER_SIZE] ^= 0xFF
+        path.write_bytes(content)
+        with Recording.open(path) as recording:
+            assert recording.targets() == targets
+    content[starts[2] + HEADER_SIZE] ^= 0xFF
+    path.write_bytes(content)
+    with Recording.open(path) as recording, pytest.raises(BadRecording, match="is damaged at byte 0"):
+        recording.targets()
 
 
 def test_a_disk_that_is_full_leaves_what_was_recorded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
