@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from pglock_inspect.names.catalogue import Claim, claims, key_written
 from pglock_inspect.names.evidence import Evidence
+from pglock_inspect.names.learned import job_of
 from pglock_inspect.schemes import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pglock_inspect.keys import AdvisoryKey
-    from pglock_inspect.model import Database, LockRows, Name, Session
+    from pglock_inspect.model import Database, Job, LockRows, Name, Session
     from pglock_inspect.names.traces import Traces
 
 _BIGINT, _PAIR = 1, 2
@@ -42,14 +43,18 @@ class KnownNames:
     """Known software by key.
 
     ``traces`` are those of one database. ``rows`` are names found there in catalogs and tables, by the
-    database's oid and the form of the key.
+    database's oid and the form of the key. A name that is one of ``jobs``, or fits it, has its limits.
     """
 
     def __init__(
-        self, traces: Traces | None = None, rows: Mapping[tuple[int, int], Mapping[int, Name]] | None = None
+        self,
+        traces: Traces | None = None,
+        rows: Mapping[tuple[int, int], Mapping[int, Name]] | None = None,
+        jobs: Sequence[Job] = (),
     ) -> None:
         self.traces = traces
         self.rows = rows or {}
+        self._jobs = jobs
         self._of_database = lru_cache(maxsize=1024)(self._index)
 
     def lookup(
@@ -71,7 +76,7 @@ class KnownNames:
                 names.update(_each(name, its_keys))
         if rows.objsubid == _PAIR and len(keys) <= _FEW:
             names.update(_inverted(index.inverted, keys - names.keys(), rows))
-        return names
+        return self._limited(names, database) if self._jobs else names
 
     def candidates(self, key: AdvisoryKey, database: Database | None = None) -> tuple[Name, ...]:
         """Return whose key it may be, without a look at the evidence; the likeliest first."""
@@ -83,6 +88,15 @@ class KnownNames:
         found.sort(key=lambda claim: ("high", "medium", "low").index(claim.confidence))
         names = [claim.named(maybe=claim.confidence != "high", shown=False) for claim in found]
         return tuple(replace(name, text=_filled(name.text, packed)) for name in names)
+
+    def _limited(self, names: Mapping[int, Name], database: Database | None) -> Mapping[int, Name]:
+        limited: dict[int, Name] = {}
+        for at, name in {id(name): name for name in names.values()}.items():  # many keys may share one
+            job = job_of(name.text, database, self._jobs)
+            if job:
+                scope, long_lived = job.scope or name.scope, job.long_lived or name.long_lived
+                limited[at] = replace(name, job=job, scope=scope, long_lived=long_lived)
+        return {key: limited.get(id(name), name) for key, name in names.items()} if limited else names
 
     def _traces_of(self, database: Database | None) -> Traces | None:
         return self.traces if self.traces and database and self.traces.database == database.oid else None

@@ -84,11 +84,19 @@ def name_of(
     text: str, scheme: str, source: NameSource, database: Database | None, jobs: Iterable[Job]
 ) -> Name:
     """Return the name of a learned text: with the limits of the job that it is, or that it matches."""
+    job = job_of(text, database, jobs)
+    if job is None:
+        return Name(text, source, scheme=scheme)
+    return Name(text, source, scheme=scheme, job=job, scope=job.scope, long_lived=job.long_lived)
+
+
+def job_of(text: str, database: Database | None, jobs: Iterable[Job]) -> Job | None:
+    """Return the first job that a name found in a database is, or that it matches."""
     for job in jobs:
         here = job.database is None or database is None or job.database == database.name
         if here and _means(job, text):
-            return Name(text, source, scheme=scheme, job=job, scope=job.scope, long_lived=job.long_lived)
-    return Name(text, source, scheme=scheme)
+            return job
+    return None
 
 
 def _means(job: Job, text: str) -> bool:

@@ -37,7 +37,7 @@ class Learner:
         self._learned = LearnedNames()
         self._texts: tuple[str, ...] = ()
         self._told = ToldNames()
-        self._known = KnownNames()
+        self._known = KnownNames(jobs=jobs)
         self._seen: dict[tuple[object, ...], tuple[frozenset[int], Session]] = {}
         self._bind()
 
@@ -87,7 +87,7 @@ class Learner:
     def found(self, traces: Traces | None, names: Mapping[Form, Mapping[int, Name]]) -> None:
         """Take what was found in a database: traces of known software, and names of its locks."""
         if (traces, names) != (self._known.traces, self._known.rows):
-            self._known = KnownNames(traces, names)
+            self._known = KnownNames(traces, names, self._jobs)
             self._bind()
 
     def _bind(self) -> None:

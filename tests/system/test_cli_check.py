@@ -90,6 +90,13 @@ def test_json_adds_the_verdict(pglock: Pglock, connect: Connect) -> None:
     assert [finding["rule"] for finding in document["findings"]] == ["stale"]
 
 
+def test_limits_apply_to_a_known_product_by_its_name(pglock: Pglock, connect: Connect) -> None:
+    connect().execute("SELECT pg_advisory_lock(72707369)")
+    done = pglock("check", "--job", "Prisma migrations", "--max-held", "1ms", code=2)
+    assert "Prisma migrations is stale" in done.stdout
+    assert "'Prisma migrations held'=0s" not in done.stdout
+
+
 def test_promtool_finds_nothing_wrong_with_the_textfile(pglock: Pglock, connect: Connect) -> None:
     connect().execute("SELECT pg_advisory_lock(hashtext('send_daily_digest'))")
     metrics = pglock("check", "--job", "send_daily_digest", "--format", "prometheus").stdout

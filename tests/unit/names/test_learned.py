@@ -202,6 +202,18 @@ def test_a_job_is_told_of_the_product_and_keeps_its_own_limits() -> None:
     assert name == Name("pg_backup", "query", scheme="hashtext", product="WAL-G", job=job)
 
 
+def test_a_product_is_under_the_limits_of_the_job_that_it_is_or_matches_and_is_held_for_life_still() -> None:
+    prisma, backup = key(72707369), key_of("pg_backup")
+    jobs = [Job("Prisma migrations", limits=Limits(max_held=5)), Job("backups", match="* backup")]
+    names = Polls(Learner(jobs)).poll({1: holder(prisma), 2: holder(backup)})
+    assert names[prisma] == Name(
+        "Prisma migrations", "known", product="Prisma Migrate", job=jobs[0], scope="session"
+    )
+    assert names[backup] == Name(
+        *("WAL-G backup", "known", "hashtext", "WAL-G"), job=jobs[1], scope="session", long_lived=True
+    )
+
+
 def test_of_very_many_pairs_only_whole_names_are_learned() -> None:
     whole, half = key_of("a,b", "hashtext-pair"), key((7, hashtext(b"a")))
     many = holder(whole, half, *((n, n) for n in range(1_000)), query="SELECT 'a,b', 'a'")
