@@ -53,11 +53,15 @@ def _holders(unnamed: Sequence[tuple[HoldGroup, Subject]]) -> str:
 
 def get_to_know(key: AdvisoryKey) -> str:
     """Return what to do about a key without a name."""
-    known = f"see what is known of it: pglock-inspect identify {key}"
+    return f"see what is known of it: pglock-inspect identify {key}; {give_a_name(key)}"
+
+
+def give_a_name(key: AdvisoryKey) -> str:
+    """Return what to do about a key of which nothing more is known."""
     if key.value is None:
-        return f"{known}; an extension takes it, since neither a bigint nor a pair of int4 makes this key"
+        return "an extension takes it, since neither a bigint nor a pair of int4 makes this key"
     value = key.value if isinstance(key.value, int) else list(key.value)
-    return f"{known}; and configure a job with a name and key = {value}"
+    return f"configure a job with a name and key = {value}"
 
 
 UNNAMED = Rule("unnamed", find)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pglock_inspect.findings.unnamed import get_to_know, give_a_name
 from pglock_inspect.holds import History, fold
 from pglock_inspect.model import Database, Instant, LockRows, Server, Session, Snapshot
 from pglock_inspect.names import KnownNames, Learner
@@ -118,4 +119,6 @@ def _now(mention: Mention, report: Report, database: Database | None) -> Iterato
         yield Line("Now", "free")
     for account in accounts(report, here):
         yield Line("Now", account.title)
-        yield from account.lines
+        for line in account.lines:
+            asked = line.text == get_to_know(mention.key)
+            yield Line(line.label, give_a_name(mention.key)) if asked else line

@@ -103,6 +103,15 @@ def test_of_several_keys_each_is_told_what_to_do(pglock: Pglock, connect: Connec
         assert f"pglock-inspect kill {holder.info.backend_pid} --terminate" in told
 
 
+def test_what_has_no_name_is_to_be_given_one_once_all_that_is_known_was_told(
+    pglock: Pglock, connect: Connect
+) -> None:
+    connect().execute("SELECT pg_advisory_lock(20270115)")
+    told = pglock("identify", "20270115").stdout
+    assert "Do        configure a job with a name and key = 20270115\n" in told
+    assert "pglock-inspect identify" not in told
+
+
 def test_what_is_free_is_said_to_be_free(pglock: Pglock) -> None:
     free = r"in database \S+ is free: nobody holds it or waits for it\.\n"
     assert re.fullmatch(rf"key 999 {free}", pglock("why", "999").stdout)

@@ -105,7 +105,7 @@ def test_a_key_without_a_name_is_told_of(connect: Connect, watch: Watch) -> None
     assert finding.evidence == "1 unnamed in database postgres"
     assert finding.suggestion == (
         "see what is known of it: pglock-inspect identify -20270115; "
-        "and configure a job with a name and key = -20270115"
+        "configure a job with a name and key = -20270115"
     )
 
 
