@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MOST_LISTED = 5
 _LONGEST_STATEMENT = 100
 _COMMIT_WORDS = ("commit", "rollback", "end", "abort")
+_KILL = "pglock-inspect kill"
 
 
 class Line(Struct, frozen=True):
@@ -237,7 +238,7 @@ def _do(report: Report, holders: Sequence[Lock], waiters: Sequence[Lock]) -> lis
         told: list[str] = []
         for text in [*roots, *advice]:
             if text and not any(before in text for before in told):
-                told.append(text)
+                told.append(f"else the holder: {text}" if roots and text.startswith(_KILL) else text)
         if told:
             return [part for text in told[:_MOST_LISTED] for part in _explained(text, locks)]
     return ["nothing: all is as it should be."]
@@ -272,7 +273,5 @@ def _explained(suggestion: str, locks: Sequence[Lock]) -> Iterator[str]:
     yield command or note
     if command:
         yield f"({note})"
-    if suggestion.startswith("pglock-inspect kill") and any(
-        lock.session and lock.session.idle for lock in locks
-    ):
+    if suggestion.startswith(_KILL) and any(lock.session and lock.session.idle for lock in locks):
         yield "(pg_cancel_backend would change nothing: the holder is idle)"

@@ -147,7 +147,10 @@ def test_the_way_to_the_root() -> None:
         "pid 4711 itself waits for a relation lock (ShareLock) for 30 s, blocked by pid 9, user app, billing "
         "at 10.0.0.7:51234, idle in transaction for 1 min: the root; a prepared transaction."
     )
-    assert line("Do", HOLDER, chain=chain).startswith("end the root, if it may be ended: SELECT pg_terminate")
+    assert line("Do", HOLDER, findings=(STALE,), chain=chain) == (
+        "end the root, if it may be ended: SELECT pg_terminate_backend(9)\n"
+        "else the holder: pglock-inspect kill 4711 --terminate"
+    )
 
 
 def test_a_leader_holds_for_life() -> None:
