@@ -42,7 +42,7 @@ def record(
 ) -> ExitCode:
     """Record what polls show: behind what FILE has, if it is a recording already.
 
-    ls, why and check look at it with --replay FILE.
+    top, ls, why and check look at it with --replay FILE.
     """
     settings = settings_of(access)
     recorded = seen = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import click
 from typer import Option
@@ -24,15 +24,15 @@ ReplayOption = Annotated[
     Path | None,
     Option("--replay", metavar="FILE", help="Read what was recorded, and no server."),
 ]
-AtOption = Annotated[
-    str | None,
-    Option(
-        "--at",
-        metavar="TIME",
-        show_default=False,
-        help="What it showed then: 14:03, 2026-11-30T14:03, +5m from its start, -1m from its end [the last].",
-    ),
-]
+
+
+def _at(meaning: str, default: str) -> Any:  # noqa: ANN401 - as typer has it
+    forms = "14:03, 2026-11-30T14:03, +5m from its start, -1m from its end"
+    return Option("--at", metavar="TIME", show_default=False, help=f"{meaning}: {forms} [{default}].")
+
+
+AtOption = Annotated[str | None, _at("What it showed then", "the last")]
+FromOption = Annotated[str | None, _at("Play it from then on", "its start")]
 
 
 class Replay:

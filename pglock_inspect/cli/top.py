@@ -14,7 +14,7 @@ from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
 from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
-from pglock_inspect.cli.replay import AtOption, ReplayOption, chosen_targets, open_recording
+from pglock_inspect.cli.replay import FromOption, ReplayOption, chosen_targets, open_recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,13 +40,13 @@ def top(
         bool, Option("--read-only", help="Nothing can be cancelled or terminated from here.")
     ] = False,
     replay: ReplayOption = None,
-    at: AtOption = None,
+    at: FromOption = None,
 ) -> int:
     """Watch which job holds which advisory lock, since when, and who waits.
 
     It shows all configured targets, unless --target or --dsn chooses others.
     Keys: arrows move, Enter shows all about a row, 1 to 5 are views, / filters, ? tells the others, q quits.
-    --replay plays a recording from its start, or from --at on.
+    --replay plays a recording.
     """
     from pglock_inspect.top.terminal import is_usable  # noqa: PLC0415
 
