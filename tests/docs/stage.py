@@ -69,7 +69,7 @@ DETAIL:  Process 41 waits for ExclusiveLock on advisory lock [16391,0,42,1]; blo
 class Stage:
     """`worker` was left with the lock of a job; `deploy-1` has that of a migration, and waits for `billing`.
 
-    A context manager; `directory` becomes the working directory, the home, and what holds the files.
+    `directory` becomes the working directory, the home, and what holds the files. `leave` ends it.
     """
 
     def __init__(self, server: TemporaryServer, directory: Path) -> None:

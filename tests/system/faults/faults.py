@@ -31,7 +31,8 @@ class Fault(NamedTuple):
     """`place` sets the stage, `act` is made and mended on it. `shown` is seen while it lasts.
 
     `failures`: as many polls may fail, at most, once it is mended; None: not one does at any time.
-    `ends_holds`: the sessions of the workers end by it. `steps_clock`: ages from before are void.
+    `ends_holds`: the sessions of the workers end by it. `steps_clock`: ages from before are void. `quick`: it
+    is no slow test. `requires`: programs, besides tmux.
     """
 
     name: str
