@@ -11,8 +11,6 @@ from pglock_inspect.recording.member import HEADER_SIZE, OURS, VERSION, rank, re
 if TYPE_CHECKING:
     from pglock_inspect.recording.member import Header
 
-_BEFORE_THE_FIRST_RELEASE = OURS + b"\x14\0PG"
-
 
 class Index(NamedTuple):
     """Where the polls of a recording are, in the order of the file.
@@ -59,8 +57,6 @@ def scan(file: BinaryIO, size: int, name: object, known: Index = NOTHING) -> Ind
 
 def _check(beginning: bytes, header: Header | None, name: object) -> None:
     """Raise `BadRecording` unless this is what a recording begins with, or as much of it as is there."""
-    if beginning.startswith(_BEFORE_THE_FIRST_RELEASE):
-        raise BadRecording(f"{name} was recorded before the first release, in another form: record anew")
     if header is None and not _is_cut(beginning, header, len(beginning)):
         raise BadRecording(f"{name} is no recording of pglock-inspect: name another file")
     if header and header.version > VERSION:
