@@ -92,7 +92,10 @@ def running(pglock: Pglock, *arguments: str, **variables: str) -> Iterator[Runni
 
 
 def gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # since a moment ago
+        return True
 
 
 def wait_for_end(processes: list[psutil.Process]) -> None:
