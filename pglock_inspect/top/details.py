@@ -80,6 +80,13 @@ def general(report: Report, look: Look) -> Section:
     return Section("Server", list(told_findings(findings, look)))
 
 
+def alone(report: Report, look: Look) -> Section:
+    """Return what there is to tell where no row is selected."""
+    nothing = Entry("", "Nothing was found that concerns it as a whole.", "quiet")
+    section = general(report, look)
+    return section if section.entries else section._replace(entries=[nothing])
+
+
 def told_findings(findings: Iterable[Finding], look: Look, *, advise: bool = True) -> Iterator[Entry]:
     """Yield findings, each with its evidence and, to ``advise``, what to do."""
     for finding in findings:

@@ -18,7 +18,7 @@ from textual.widgets import Input, Label
 
 from pglock_inspect.errors import ServerFailure
 from pglock_inspect.present.glyphs import ASCII
-from pglock_inspect.top.details import general
+from pglock_inspect.top.details import alone
 from pglock_inspect.top.keys import ACT, LIVE, LOOK, RUN, VIEWS
 from pglock_inspect.top.servers import Servers
 from pglock_inspect.top.showing import Showing
@@ -198,7 +198,7 @@ class TopApp(App[BaseException]):
         if report is None:
             return
         title = self.look.text(view.title(row.item)) if row else ""
-        sections = view.describe(row, self.look) if row else [general(report, self.look)]
+        sections = view.describe(row, self.look) if row else [alone(report, self.look)]
         which = (view.name, identity_of(view, row)) if row else None
         self._details.show(title, sections, anew=which != self._described)
         self._described = which

@@ -16,6 +16,7 @@ from textual.widgets import Input, Label
 
 from pglock_inspect.errors import BadRecording
 from pglock_inspect.model import SEVERITIES
+from pglock_inspect.present.text import printable
 from pglock_inspect.recording.moment import parse_moment, span
 from pglock_inspect.top import playing, status
 from pglock_inspect.top.keys import PLAY, REPLAY
@@ -147,6 +148,7 @@ class ReplayApp(TopApp):
 
     def _move(self, *, anew: bool = False) -> None:
         self._anew |= anew
+        self._notice = None  # it is about the moment that was left
         self._wake.set()
         self.redraw()
 
@@ -243,7 +245,7 @@ class GoTo(ModalScreen["Instant | None"]):
         try:
             self.dismiss(parse_moment(message.value, self._recording))
         except BadRecording as error:
-            self._told.update(Content(str(error)))
+            self._told.update(Content(printable(str(error))))
             self._told.add_class("-wrong")
 
 

@@ -255,6 +255,16 @@ async def test_keys_are_letters_while_a_filter_is_typed() -> None:
         assert len(screen.rows) == 3
 
 
+async def test_where_no_row_is_what_concerns_the_server_is_told() -> None:
+    full = replace(STALE, rule="lock-table-filling", summary="the lock table fills up", key=None, job=None)
+    nothing = "Nothing was found that concerns it as a whole."
+    for findings, told, untold in (((STALE,), nothing, full.summary), ((full,), full.summary, nothing)):
+        async with open_top(make_report(HOLDER, findings=findings)) as screen:
+            await screen.press("slash", *"nobody", "enter")
+            assert told in screen.text
+            assert untold not in screen.text
+
+
 async def test_a_filter_can_be_changed() -> None:
     async with open_top(REPORT) as screen:
         await screen.press("slash", *"billing", "enter")

@@ -255,6 +255,33 @@ async def test_what_is_no_time_of_it_is_told_where_it_was_typed(file: Path) -> N
             await screen.shows(0)
 
 
+@pytest.fixture
+def renamed(file: Path) -> Path:
+    return file.rename(file.with_name("night\x1b[31m.rec"))
+
+
+async def test_its_name_is_shown_and_no_terminal_obeys_it(renamed: Path) -> None:
+    async with opened(renamed) as screen:
+        await screen.shows(0)
+        assert "night\\x1b[31m.rec" in screen.lines[0]
+        await screen.press("at", *"23:00", "enter")
+        await screen.until(lambda: "does not reach 23:00" in screen.text)
+        assert "\\x1b[31m.rec" in screen.text
+        assert "\x1b" not in screen.text
+
+
+@pytest.mark.parametrize(
+    "away", [("full_stop",), ("space",), ("at", *"+0s", "enter")], ids=["step", "play", "go"]
+)
+async def test_what_was_found_is_told_where_it_was_found_alone(file: Path, away: tuple[str, ...]) -> None:
+    async with opened(file) as screen:
+        await screen.shows(0)
+        await screen.press("n")
+        await screen.until(lambda: f" ✗ {STALE.summary}"[:100] in screen.text)
+        await screen.press(*away)
+        await screen.until(lambda: f" ✗ {STALE.summary}"[:100] not in screen.text)
+
+
 async def test_history_begins_where_it_goes_on_from(file: Path) -> None:
     async with opened(file) as screen:
         await screen.shows(0)
