@@ -89,6 +89,12 @@ def banner(feeds: Sequence[Feed], moment: Instant, look: Look) -> list[Span]:
     ]
 
 
+def unread(why: str, shown: Instant | None, look: Look) -> Span:
+    """Return why a poll cannot be shown, and when it was that another one is ``shown`` of instead."""
+    instead = "" if shown is None else f". What is shown was so at {to_datetime(shown):%H:%M:%S}"
+    return f"{look.glyphs.critical} {look.text(why)}{instead}.", "critical"
+
+
 def _why(feed: Feed, moment: Instant, look: Look) -> str:
     error = look.text(feed.error or "").rstrip(".")
     if feed.shown is None:

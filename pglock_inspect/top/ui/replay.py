@@ -76,6 +76,8 @@ class ReplayApp(TopApp):
         self._reading = asyncio.Lock()  # a recording is not for two threads at once
         self._shown = -1
         self._anew = True
+        self._read: int | None = None  # the poll that the table shows
+        self._unread: str | None = None  # why it is not the one that it should show
 
     def on_mount(self) -> None:
         """Begin to play."""
@@ -96,17 +98,19 @@ class ReplayApp(TopApp):
 
     async def _load(self, index: int) -> None:
         """Show a poll; what was remembered of others is forgotten where it does not come after them."""
-        servers = self.servers
-        if self._anew or index < self._shown:
-            servers = Servers(servers.sources, self.clock())
+        anew = self._anew or index < self._shown
         self._anew, self._shown = False, index
+        servers = Servers(self.servers.sources, self.clock()) if anew else self.servers
         try:
             async with self._reading:
                 sights = await asyncio.to_thread(self._sights, servers, index)
         except BadRecording as error:
-            self.tell(str(error), "critical")
+            self._anew |= anew
+            self._unread = str(error)
+            self.redraw()
             return
         self.servers = servers
+        self._read, self._unread = index, None
         for number, sight in sights:
             servers.feeds[number].receive(sight, self.clock())
         self.show()
@@ -141,6 +145,9 @@ class ReplayApp(TopApp):
         return lines
 
     def _banner(self, cells: int) -> Lines:
+        if self._unread is not None:
+            shown = None if self._read is None else self.recording.taken_at(self._read)
+            return wrapped([playing.unread(self._unread, shown, self.look)], cells)
         moment = self.recording.taken_at(self.player.index)
         return wrapped(playing.banner(self.feeds, moment, self.look), cells)
 

@@ -370,8 +370,25 @@ async def test_a_damaged_poll_is_told_and_others_are_shown(file: Path) -> None:
         await screen.shows(0)
         await screen.press("full_stop", "full_stop")
         await screen.until(lambda: f"is damaged at byte {start}" in " ".join(screen.text.split()))
+        await screen.wait(60)
+        told = " ".join(screen.text.split())
+        assert f"is damaged at byte {start}: choose another time. What is shown was so at 02:00:02." in told
         await screen.press("full_stop")
         await screen.shows(3)
+        assert "is damaged" not in screen.text
+
+
+async def test_history_ends_where_a_damaged_poll_is_gone_to(file: Path) -> None:
+    start = damage(file, 2)
+    async with opened(file, index=5) as screen:
+        await screen.shows(5)
+        await screen.press("5", "full_stop")
+        await screen.until(lambda: "job-06" in screen.text)
+        await screen.press("at", *"+4s", "enter")
+        await screen.until(lambda: f"is damaged at byte {start}" in " ".join(screen.text.split()))
+        await screen.press("full_stop")
+        await screen.shows(3)
+        assert "Nothing was taken or released since" in screen.text
 
 
 @pytest.mark.parametrize("size", [(40, 10), (60, 14), (80, 24), (240, 60)])
