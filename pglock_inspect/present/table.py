@@ -107,7 +107,7 @@ def lay_out(locks: Sequence[Lock], paper: Paper) -> list[tuple[Column, int]]:
         if lacking > 0 and column is columns.JOB:
             least = max(1, least - lacking)
         elif lacking > 0:
-            if column not in _WORTH_PART_OF_A_NAME or chosen[columns.JOB] - lacking < _SHORTEST_NAME:
+            if column not in _WORTH_PART_OF_A_NAME or chosen.get(columns.JOB, 0) - lacking < _SHORTEST_NAME:
                 break
             chosen[columns.JOB] -= lacking
             room += lacking

@@ -163,3 +163,8 @@ def test_any_report_fits_its_paper_and_is_inert(report: Report, cells: int) -> N
     assert all(line.isprintable() for line in lines)
     assert all(width(line) <= cells for line in lines if not line.startswith("  do: "))
     assert table.once([report], Paper(Look(ASCII, "ascii"), width=cells)).isascii()
+
+
+def test_a_job_without_a_visible_name_has_no_room_to_give() -> None:
+    lock = replace(WAITER, name=Name("", "config"), waited_seconds=1e9, severity="critical")
+    assert "waiting" in table.once([make_report(lock)], Paper(width=20))
