@@ -101,6 +101,20 @@ def test_follows_the_server(top: Top, connect: Connect) -> None:
         screen.wait_for("7,-42")
 
 
+def test_all_of_it_is_there_again_after_other_hands_had_the_terminal(top: Top, connect: Connect) -> None:
+    connect("worker-3").execute("SELECT pg_advisory_lock(7, -42)")
+    with top("--every", "1h") as screen:  # nothing changes, so that nothing is painted by chance
+        screen.wait_for("7,-42")
+        screen.wait_for("configure")  # the last to be painted
+        shown = screen.lines
+        screen.press("C-z")
+        wait_until(lambda: screen.ask("alternate_on") == "0", "the terminal is given back")
+        os.kill(screen.pid, signal.SIGCONT)
+        wait_until(lambda: screen.lines == shown, "all is painted")
+        screen.press("q")
+        assert screen.wait_for_end() == 0
+
+
 def test_fifty_thousand_locks(start_server: StartServer, stray: Pglock) -> None:
     server = start_server({"max_locks_per_transaction": 600})
     with psycopg.connect(server.dsn(), autocommit=True) as holder:

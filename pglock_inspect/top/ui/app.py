@@ -132,6 +132,7 @@ class TopApp(App[BaseException]):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._ended_by, signal.SIGTERM)
         self._leave_hangup = on_hangup(partial(loop.call_soon_threadsafe, self._ended_by, signal.SIGHUP))
+        self.app_resume_signal.subscribe(self, self._repaint)
         self.set_interval(1, self._tick)
         self._fit()
         self.show()
@@ -145,6 +146,11 @@ class TopApp(App[BaseException]):
             (self.size.height, self.VERTICAL_BREAKPOINTS),
         ):
             self.screen.add_class(*[name for least, name in steps if cells >= least][-1:])
+
+    def _repaint(self, *_: object) -> None:
+        """Paint all of it, where the terminal was in other hands: Textual would paint what changes."""
+        for screen in self.screen_stack:
+            screen.query("*").refresh()
 
     def on_unmount(self) -> None:
         """Leave signals as they were."""
