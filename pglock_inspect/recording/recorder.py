@@ -76,7 +76,9 @@ class Recorder:
 
     def _prepare(self) -> None:
         """Find where to go on, behind the last whole poll, in a file that nobody else writes to."""
-        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+        found = os.fstat(self._file)
+        self._linked = found.st_nlink > 0  # some file systems count none
+        if not stat.S_ISREG(found.st_mode):
             raise BadRecording(f"{self._path} is not a file: name one that may be written")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -99,6 +101,9 @@ class Recorder:
         """Write a poll, or nothing of it."""
         rest = memoryview(poll)
         try:
+            there = os.fstat(self._file)
+            if there.st_size < self._end or (self._linked and not there.st_nlink):
+                raise BadRecording(f"{self._path} was deleted or cut short meanwhile: record anew")
             os.lseek(self._file, self._end, os.SEEK_SET)
             while rest:
                 rest = rest[os.write(self._file, rest) :]

@@ -52,7 +52,7 @@ from tests.support.presented import presented
 from tests.support.reports import HOLDER, NOW, PREPARED, SESSION, STALE, UNREACHABLE, WAITER, ago, make_report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pglock_inspect.model import Severity
 
@@ -324,6 +324,15 @@ def test_two_do_not_record_to_one_file(path: Path) -> None:
     with Recorder(path), pytest.raises(BadRecording, match="is being recorded to: name another file"):
         Recorder(path)
     record(path, [BUSY])
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "cut"])
+def test_nothing_is_recorded_to_what_nobody_can_read(path: Path, harm: Callable[[Path], object]) -> None:
+    with Recorder(path) as recorder:
+        recorder.write([BUSY])
+        harm(path)
+        with pytest.raises(BadRecording, match="was deleted or cut short meanwhile: record anew"):
+            recorder.write([later(BUSY, 1)])
 
 
 def test_damage_in_the_middle_is_told(path: Path) -> None:
