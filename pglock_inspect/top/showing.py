@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 class Showing:
     """The person's choices. Each view keeps its own order; ``typed`` is the filter of all of them.
 
-    ``source`` is the number of the only server to show, None for all; there may be ``several``.
+    ``source`` is the number of the only server to show, None for all; there may be ``several``. ``unread`` is
+    what to say while none of them was read.
     """
 
     def __init__(self, *, several: bool = False) -> None:
         self.source: int | None = None
         self._several = several
+        self.unread = "Waiting for the server's first answer."
         self.view: View = views.load("locks")
         self.typed = ""
         self._orders: dict[str, Order] = {}
@@ -85,5 +87,5 @@ class Showing:
         if rows:
             nothing = f"None of {len(rows)} rows fits the filter. Esc clears it."
         else:
-            nothing = self.view.nothing if sights else "Waiting for the server's first answer."
+            nothing = self.view.nothing if sights else self.unread
         return matching(self.view, rows, self.typed), nothing

@@ -74,6 +74,7 @@ class ReplayApp(TopApp):
         self._found = sorted(recording.findings(), key=lambda mark: SEVERITIES.index(mark[1]))
         self._wake = asyncio.Event()
         self._reading = asyncio.Lock()  # a recording is not for two threads at once
+        self.showing.unread = ""
         self._shown = -1
         self._anew = True
         self._read: int | None = None  # the poll that the table shows
@@ -111,6 +112,7 @@ class ReplayApp(TopApp):
             return
         self.servers = servers
         self._read, self._unread = index, None
+        self.showing.unread = "No server was read up to here."
         for number, sight in sights:
             servers.feeds[number].receive(sight, self.clock())
         self.show()

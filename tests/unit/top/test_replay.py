@@ -229,6 +229,14 @@ async def test_a_server_that_was_away_is_told_with_the_age_of_what_is_shown(file
         assert "could not be read" not in screen.text
 
 
+async def test_nothing_is_waited_for_where_no_server_was_read(file: Path) -> None:
+    record(file.with_name("away.rec"), [[UNREACHABLE]] * 3)
+    async with opened(file.with_name("away.rec"), targets=(UNREACHABLE.target,)) as screen:
+        await screen.until(lambda: "No server was read up to here." in screen.text)
+        await screen.until(lambda: f"{UNREACHABLE.target} could not be read: cannot connect" in screen.text)
+        assert "Waiting" not in screen.text
+
+
 @pytest.mark.parametrize(
     ("typed", "number"), [("02:00:10", 5), ("+6.5s", 3), ("-2s", 10), ("2026-11-30T02:00:07Z", 3)]
 )
