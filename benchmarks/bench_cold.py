@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.bench_poll import ACTIVITY, LOCKS, Case, holders
+from benchmarks.exporters import own_environment
 from benchmarks.harness import Ratio, interleave
 from pglock_inspect.demo.server import TemporaryServer
 
@@ -45,9 +45,6 @@ def run() -> Iterator[Ratio]:
 
 
 def _run(command: Sequence[str]) -> None:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PG", "DATABASE_"))
-    }
-    ended = subprocess.run(command, capture_output=True, check=False, env=environment, text=True)
+    ended = subprocess.run(command, capture_output=True, check=False, env=own_environment(), text=True)
     assert ended.returncode in {0, 1, 2}, ended.stderr
     assert not ended.stderr, ended.stderr

@@ -145,7 +145,12 @@ class Debians:
 
 
 def own_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "DATABASE_"))}
+    """Return what programs are started with: no connection but the one they are given, and compiled once."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PG", "DATABASE_", "PYTHONDONTWRITEBYTECODE"))
+    }
 
 
 def _free_port() -> int:

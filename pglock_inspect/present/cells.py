@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len as width
+from rich.cells import cell_len
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["cut", "pad", "width", "wrap"]
 
 _BREAK = re.compile(r" (?!(?<=\d )(?:ms|s|min|h|d)\b)")
+
+
+def width(text: str) -> int:
+    """Return the cells that a terminal needs for ``text``."""
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def cut(text: str, cells: int, ellipsis: str) -> str:

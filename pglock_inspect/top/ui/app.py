@@ -102,7 +102,7 @@ class TopApp(App[BaseException]):
         self.clock = clock
         self.servers = Servers(sources, clock())
         self.showing = Showing(several=len(sources) > 1)
-        self.table = Table(self.showing, look)
+        self.table = Table(self.showing, look, self._selected)
         self._details = Pane(id="details")
         self._filter = Input(placeholder="digest  job:…  user:…  app:…  db:…", compact=True)
         self._around = around(self)
@@ -111,6 +111,7 @@ class TopApp(App[BaseException]):
 
     def compose(self) -> ComposeResult:
         """Lay the screen out; the style sheet says what is beside what."""
+        self._fit()
         yield self._around.header
         yield self._around.tabs
         yield self._around.banner
@@ -134,7 +135,6 @@ class TopApp(App[BaseException]):
         self._leave_hangup = on_hangup(partial(loop.call_soon_threadsafe, self._ended_by, signal.SIGHUP))
         self.app_resume_signal.subscribe(self, self._repaint)
         self.set_interval(1, self._tick)
-        self._fit()
         self.show()
         for number, source in enumerate(self.servers.sources):
             source.poller.listen(partial(self._hear, number))
@@ -193,7 +193,6 @@ class TopApp(App[BaseException]):
         else:
             self._describe()
 
-    @on(Table.Selected)
     def _selected(self) -> None:
         self._describe()
         self.redraw()

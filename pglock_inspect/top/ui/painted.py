@@ -40,6 +40,12 @@ class Painted(Widget):
         segments = [Segment(text, styles[meaning]) for text, meaning in _joined(spans)]
         return Strip(segments).adjust_cell_length(self.size.width, styles["text"])
 
+    def repaint(self, lines: Iterable[int]) -> None:
+        """Paint some lines again, counted from the widget's top."""
+        regions = [Region(0, y, self.outer_size.width, 1) for y in lines]
+        if regions:
+            self.refresh(*regions)
+
 
 @lru_cache(maxsize=64)
 def _painted_styles(theme: str, base: Style, over: Style | None) -> Mapping[Meaning, Style]:
@@ -85,9 +91,8 @@ class Band(Painted):
         self.set_class(not self._lines, "-empty")
         if len(old) != len(self._lines):
             self.refresh(layout=True)
-        for y, (before, now) in enumerate(zip(old, self._lines, strict=False)):
-            if before != now:
-                self.refresh(Region(0, y, self.outer_size.width, 1))
+        lines = enumerate(zip(old, self._lines, strict=False))
+        self.repaint(y for y, (before, now) in lines if before != now)
 
     def on_resize(self) -> None:
         """Draw for the new width."""

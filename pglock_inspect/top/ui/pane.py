@@ -61,6 +61,8 @@ class Pane(Painted, ScrollView, can_focus=True):
         )
         self.virtual_size = Size(self.size.width, len(self._lines))
         top = self.scroll_offset.y
-        for row in range(top, top + self.size.height):
-            if old[row : row + 1] != self._lines[row : row + 1]:
-                self.refresh_line(row)
+        self.repaint(
+            row - top
+            for row in range(top, top + self.size.height)
+            if old[row : row + 1] != self._lines[row : row + 1]
+        )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 from textual.geometry import Size
-from textual.message import Message
 from textual.scroll_view import ScrollView
 
 from pglock_inspect.present.spans import fit
@@ -16,7 +15,7 @@ from pglock_inspect.top.ui.painted import Painted
 from pglock_inspect.top.view import identity_of, index_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Sequence
 
     from textual import events
     from textual.strip import Strip
@@ -30,16 +29,18 @@ if TYPE_CHECKING:
 
 
 class Table(Painted, ScrollView, can_focus=True):
-    """Rows, one of them selected; the selection stays on what its row is about while rows move."""
+    """Rows, one of them selected; the selection stays on what its row is about while rows move.
+
+    ``selected_another`` is called when the person selects another row. It is no message, for which a picture
+    would not wait: what it paints is painted with the row.
+    """
 
     BINDINGS = [Binding(key.keys, key.action, key.does, show=False) for key in MOVE]  # noqa: RUF012
     COMPONENT_CLASSES = {"row--selected"}  # noqa: RUF012
 
-    class Selected(Message):
-        """The person selected another row."""
-
-    def __init__(self, showing: Showing, look: Look) -> None:
+    def __init__(self, showing: Showing, look: Look, selected_another: Callable[[], None]) -> None:
         super().__init__()
+        self._selected_another = selected_another
         self._showing = showing
         self._look = look
         self._rows: Sequence[Row] = ()
@@ -83,9 +84,8 @@ class Table(Painted, ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, len(rows))
         if self._index != selected:
             self._scroll_to_selected()
-        for y, (old, new) in enumerate(zip(before, self._in_sight(), strict=False)):
-            if old != new:
-                self.refresh_line(y + self.scroll_offset.y)
+        lines = enumerate(zip(before, self._in_sight(), strict=False))
+        self.repaint(y for y, (old, new) in lines if old != new)
 
     def render_line(self, y: int) -> Strip:
         """Return a line of those in sight."""
@@ -157,12 +157,11 @@ class Table(Painted, ScrollView, can_focus=True):
     def _select(self, index: int) -> None:
         index = max(0, min(index, len(self._rows) - 1))
         if index != self._index:
-            self.refresh_line(self._index)
-            self._index = index
+            top, before, self._index = self.scroll_offset.y, self._index, index
             self._remember()
-            self.refresh_line(index)
+            self.repaint((before - top, index - top))
             self._scroll_to_selected()
-            self.post_message(self.Selected())
+            self._selected_another()
 
     def _remember(self) -> None:
         if self.selected:

@@ -446,7 +446,7 @@ async def test_keys_work_while_a_poll_hangs() -> None:
 async def test_only_lines_that_changed_are_painted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_top(REPORT) as screen:
         painted: list[int] = []
-        monkeypatch.setattr(Table, "refresh_line", lambda _, row: painted.append(row))
+        monkeypatch.setattr(Table, "repaint", lambda _, lines: painted.extend(lines))
         await screen.show(make_report(WAITER, PREPARED, HOLDER, findings=(STALE,)))
         assert painted == []
         await screen.show(
