@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+def pytest_configure() -> None:
+    """Ignore no signal on behalf of the programs under test, as `nohup` and a shell's `&` do."""
+    for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(signum) is signal.SIG_IGN:
+            signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
