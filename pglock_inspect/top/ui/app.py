@@ -25,6 +25,7 @@ from pglock_inspect.top.showing import Showing
 from pglock_inspect.top.terminal import on_hangup
 from pglock_inspect.top.ui import themes
 from pglock_inspect.top.ui.around import around
+from pglock_inspect.top.ui.driver import Driver
 from pglock_inspect.top.ui.pane import Pane
 from pglock_inspect.top.ui.table import Table
 from pglock_inspect.top.view import Sight, identity_of
@@ -92,7 +93,7 @@ class TopApp(App[BaseException]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # Told now, so that Textual takes colors away where NO_COLOR is set, instead of making them grey.
-        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        super().__init__(driver_class=Driver, ansi_color=True if "NO_COLOR" in os.environ else None)
         self.animation_level = "none"
         for theme in themes.ALL.values():
             self.register_theme(theme)
@@ -214,8 +215,10 @@ class TopApp(App[BaseException]):
             band.redraw()
 
     def _tick(self) -> None:
-        for band in (self._around.header, self._around.banner, self._around.notice):
-            band.redraw()
+        around = self._around
+        around.notice.redraw()
+        if around.banner.redraw():
+            around.header.redraw()
 
     @property
     def mode(self) -> Mode:

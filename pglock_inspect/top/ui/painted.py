@@ -83,16 +83,17 @@ class Band(Painted):
         self._clicked = clicked
         self._lines: Sequence[Sequence[Span]] = ()
 
-    def redraw(self) -> None:
-        """Draw again, and repaint what came out different."""
+    def redraw(self) -> bool:
+        """Draw again, and repaint what came out different; return whether anything did."""
         if not self.is_attached:
-            return
+            return False
         old, self._lines = self._lines, self._draw(self._width())
         self.set_class(not self._lines, "-empty")
         if len(old) != len(self._lines):
             self.refresh(layout=True)
         lines = enumerate(zip(old, self._lines, strict=False))
         self.repaint(y for y, (before, now) in lines if before != now)
+        return old != self._lines
 
     def on_resize(self) -> None:
         """Draw for the new width."""
