@@ -74,7 +74,7 @@ class Terminal:
     def wait_for(self, text: str) -> None:
         """Wait until the screen shows a text."""
         try:
-            wait_until(lambda: text in self.text, text)
+            wait_until(lambda: text in self.text, text, timeout=30)
         except AssertionError:
             raise AssertionError(f"{text!r} is not to be seen on\n{self.text}") from None
 
