@@ -98,7 +98,8 @@ def _first_table(case: Case, dsn: str) -> Ratio:
     for warm_up in (start, other):
         warm_up()
     pairs = [(start(), other()) if number % 2 else (other(), start())[::-1] for number in range(_STARTS)]
-    return Pairs(*zip(*pairs, strict=True)).ratio(str(case), "first table", 1.5)
+    target = 1.5 if case.locks <= 1_000 else None  # no first table of pg_activity reads locks
+    return Pairs(*zip(*pairs, strict=True)).ratio(str(case), "first table", target)
 
 
 def _start(program: Program) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 
 
 def main() -> int:
     """Run the command line and return the exit code."""
-    gc.set_threshold(100_000)  # what is loaded is no garbage: looking for some takes a fifth of a cold start
     try:
+        from pglock_inspect.cli.garbage import loading  # noqa: PLC0415
+
+        loading()
         from pglock_inspect.cli.app import run  # noqa: PLC0415  (Ctrl-C while it loads is quiet too)
 
         return run(sys.argv[1:])

@@ -10,6 +10,7 @@ from typer import Option
 from pglock_inspect.cli.access import Watchers, settings_of, telling
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.garbage import loaded
 from pglock_inspect.cli.options import (
     LEAST_INTERVAL,
     LONGEST_INTERVAL,
@@ -96,6 +97,7 @@ def ls(
 
 
 def _watch(polls: Iterable[Sequence[Report]], selection: Selection, shown: Format) -> None:
+    loaded()
     selected = ([selection.of(report) for report in reports] for reports in polls)
     for text in shown.stream(selected, stdout_paper()):
         write(text)

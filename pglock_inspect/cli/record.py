@@ -12,6 +12,7 @@ from typer import Argument, Option
 from pglock_inspect.cli.access import Watchers, settings_of, telling
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.garbage import loaded
 from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
 from pglock_inspect.recording import Recorder
@@ -49,6 +50,7 @@ def record(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Watchers(access, settings) as watchers, Recorder(file, queries=expose_queries) as recorder:
         try:
+            loaded()
             talk(f"recording to {file}")
             polls = watchers.polls(every or settings.interval, math.inf if lasting is None else lasting)
             for reports in telling(polls):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
@@ -14,6 +13,7 @@ from typer import Option
 
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.garbage import loaded
 from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
 from pglock_inspect.config.address import Address, parse_address
@@ -104,7 +104,7 @@ def serve(
     with ExitStack() as sockets:
         listening = [sockets.enter_context(one) for one in listen_on(serving.listen)]
         guard = _guard(serving, listening)
-        gc.freeze()  # what is loaded stays
+        loaded()
         with Fleet(watchers, interval or settings.interval, talk, file) as fleet:
             site = Site(fleet, talk, queries=serving.expose_queries)
             for one in listening:

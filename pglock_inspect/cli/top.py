@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from random import random
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +11,7 @@ from typer import Option
 
 from pglock_inspect.cli.commands import command_app
 from pglock_inspect.cli.exit_codes import ExitCode
+from pglock_inspect.cli.garbage import loaded
 from pglock_inspect.cli.options import LEAST_INTERVAL, LONGEST_INTERVAL, Access, Duration, connection_options
 from pglock_inspect.cli.output import talk
 from pglock_inspect.cli.replay import FromOption, ReplayOption, chosen_targets, open_recording
@@ -88,7 +88,6 @@ def show(watchers: Sequence[Watcher], interval: float, *, read_only: bool = Fals
         )
         for watcher in watchers
     ]
-    gc.disable()  # nothing that is loaded from here on is garbage; to look for some would take its time
     for poller in pollers:
         poller.start()
     is_light = ask_background()
@@ -98,8 +97,7 @@ def show(watchers: Sequence[Watcher], interval: float, *, read_only: bool = Fals
         from pglock_inspect.top.ui.app import TopApp  # noqa: PLC0415
     finally:
         light = is_light()
-    gc.freeze()
-    gc.enable()
+    loaded()
     assert sys.__stderr__
     sources = [
         Source(watcher.target, poller, None if read_only else _propose_on(watcher))

@@ -121,9 +121,6 @@ class TopApp(App[BaseException]):
                 yield self._around.heads
                 yield self.table
             yield self._details
-        with Container(id="filter"):
-            yield Label("/")
-            yield self._filter
         yield self._around.notice
         yield self._around.hints
 
@@ -287,8 +284,11 @@ class TopApp(App[BaseException]):
             self._filter.value = ""
         self._close_details()
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Open the line that a filter is typed in."""
+        if not self._filter.is_attached:
+            line = Container(Label("/"), self._filter, id="filter")
+            await self.screen.mount(line, before=self._around.notice)
         self.screen.remove_class("-details")
         self.screen.add_class("-filtering")
         self.set_focus(self._filter)
