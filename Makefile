@@ -110,6 +110,8 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	echo 'Installing into $(VENV) ...'
 	$(INSTALL) --group bench
+	$(PYTHON) -m venv $(VENV)/pg_activity # on its own: one of the others has a module of the same name
+	$(VENV)/pg_activity/bin/python -m pip install -qq --disable-pip-version-check 'pg_activity>=3.6' 'psycopg[binary]'
 	touch $(VENV)/.demo $@
 
 $(BIN)/python:

@@ -88,7 +88,7 @@ def _programs(dsn: str) -> tuple[Program, Program]:
             "pglock-inspect",
             "%Every server process%",
         ),
-        Program((str(here.with_name("pg_activity")), dsn), "pg_activity", "%sq.datname%"),
+        Program((str(here.parents[1] / "pg_activity/bin/pg_activity"), dsn), "pg_activity", "%sq.datname%"),
     )
 
 
