@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import psutil
 import psycopg
 import pytest
 
@@ -155,16 +157,20 @@ def test_a_guardian_that_is_stopped_does_not_save_the_program(pglock: Pglock, ja
         assert all(map(gone, family))
 
 
+def send_all(family: list[psutil.Process], signum: signal.Signals) -> None:
+    for process in family:
+        with suppress(psutil.NoSuchProcess):  # a `sleep` of the script's
+            process.send_signal(signum)
+
+
 def test_all_of_it_is_ended_as_soon_as_it_is_thawed(pglock: Pglock) -> None:
     """As a host or a container may be frozen: nothing can be done before."""
     with running(pglock, JOB, "--kill-after", "1s", "--", "sh", "-c", STUBBORN) as run:
         family = run.family
         run.send(signal.SIGSTOP)
-        for process in family:
-            process.suspend()
+        send_all(family, signal.SIGSTOP)
         threading.Event().wait(5)
-        for process in reversed(family):
-            process.resume()
+        send_all(family[::-1], signal.SIGCONT)
         wait_for_end(family)
         run.send(signal.SIGCONT)
         assert run.wait() == 76
