@@ -19,8 +19,6 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import psutil
-
     from tests.support.servers import Connection, StartServer
 
 JOB = "send_daily_digest"
