@@ -29,11 +29,10 @@ class Clock:
         return self.now
 
 
-class Screen:
-    """The program, a report's journey to it, and what a person sees of it."""
+class Seen:
+    """What a person sees of a program."""
 
-    def __init__(self, app: TopApp, pilot: Pilot[BaseException], poller: Poller, clock: Clock) -> None:
-        self.app, self.pilot, self.poller, self.clock = app, pilot, poller, clock
+    app: TopApp
 
     @property
     def lines(self) -> list[str]:
@@ -42,6 +41,13 @@ class Screen:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+
+class Screen(Seen):
+    """The program, a report's journey to it, and what a person sees of it."""
+
+    def __init__(self, app: TopApp, pilot: Pilot[BaseException], poller: Poller, clock: Clock) -> None:
+        self.app, self.pilot, self.poller, self.clock = app, pilot, poller, clock
 
     @property
     def rows(self) -> list[str]:

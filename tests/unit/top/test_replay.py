@@ -17,7 +17,7 @@ from pglock_inspect.recording.member import HEADER_SIZE
 from pglock_inspect.top.keys import ACT, LOOK, MOVE, PLAY, RUN, VIEWS, explained
 from pglock_inspect.top.ui.replay import ReplayApp
 from tests.support.reports import HOLDER, STALE, UNREACHABLE, ago, make_report
-from tests.support.screens import Clock
+from tests.support.screens import Clock, Seen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -57,19 +57,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-class Replay:
+class Replay(Seen):
     """The program on a recording, and what a person sees of it."""
+
+    app: ReplayApp
 
     def __init__(self, app: ReplayApp, pilot: Pilot[BaseException], clock: Clock) -> None:
         self.app, self.pilot, self.clock = app, pilot, clock
-
-    @property
-    def lines(self) -> list[str]:
-        return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
 
     async def until(self, met: Callable[[], object]) -> None:
         for _ in range(1_000):
